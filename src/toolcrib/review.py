@@ -22,9 +22,9 @@ UNSURE = ("NO_TOOL", "NO_FACT", "NO_SOURCE", "NO_CAPABILITY", "NO_NAMESPACE", "N
 
 async def review(crib: Crib) -> list[Finding]:
     """Return all findings of a crib that was started: errors first, then by file and line."""
-    found = [*policy_findings(crib), *setting_findings(crib), *tool_findings(crib), *agent_findings(crib)]
-    found += await source_findings(crib)
-    return in_order(tempered(crib, found))
+    findings = [*policy_findings(crib), *setting_findings(crib), *tool_findings(crib), *agent_findings(crib)]
+    findings += await source_findings(crib)
+    return in_order(tempered(crib, findings))
 
 
 def policy_findings(crib: Crib) -> list[Finding]:
@@ -54,23 +54,23 @@ def setting_findings(crib: Crib) -> Iterator[Finding]:
         yield _setting(crib, "NO_DECLARATION", ("declare", pattern), f"declare: {pattern} fits no tool", pattern, ids)
     arguments = sorted({name for tool in crib.catalog.view(("*",)).tools for name in names(tool.input_schema)})
     for pattern, key, argument in crib.stock.idle():
-        told = f"declare: {pattern}: no tool that it fits has the argument of {key}: {argument}"
-        yield _setting(crib, "NO_ARGUMENT", ("declare", pattern), told, argument, arguments)
+        message = f"declare: {pattern}: no tool that it fits has the argument of {key}: {argument}"
+        yield _setting(crib, "NO_ARGUMENT", ("declare", pattern), message, argument, arguments)
     namespaces = crib.catalog.namespaces()
     if crib.default_namespaces != ("default",):
         for number, name in enumerate(crib.default_namespaces):
             if not _is_namespace(crib, name):
-                told = f"default_namespaces: no tool has the namespace '{name}'"
-                yield _setting(crib, "NO_NAMESPACE", ("default_namespaces", number), told, name, namespaces)
+                message = f"default_namespaces: no tool has the namespace '{name}'"
+                yield _setting(crib, "NO_NAMESPACE", ("default_namespaces", number), message, name, namespaces)
     for alias, name in crib.catalog.aliases.items():
         if name not in namespaces:
-            told = f"namespace_aliases: {alias} stands for '{name}', a namespace that no tool has"
-            yield _setting(crib, "NO_NAMESPACE", ("namespace_aliases", alias), told, name, namespaces)
+            message = f"namespace_aliases: {alias} stands for '{name}', a namespace that no tool has"
+            yield _setting(crib, "NO_NAMESPACE", ("namespace_aliases", alias), message, name, namespaces)
     sources = sorted({*crib.catalog.sources(), *(source.name for source in crib.stock.sources)})
     for number, name in enumerate(crib.catalog.precedence):
         if name not in sources:
-            told = f"precedence: there is no source '{name}'"
-            yield _setting(crib, "NO_SOURCE", ("precedence", number), told, name, sources)
+            message = f"precedence: there is no source '{name}'"
+            yield _setting(crib, "NO_SOURCE", ("precedence", number), message, name, sources)
 
 
 def _is_namespace(crib: Crib, name: str) -> bool:
@@ -78,27 +78,27 @@ def _is_namespace(crib: Crib, name: str) -> bool:
 
 
 def _setting(
-    crib: Crib, code: str, place: tuple[str | int, ...], told: str, name: str, known: Iterable[str]
+    crib: Crib, code: str, place: tuple[str | int, ...], message: str, name: str, known: Iterable[str]
 ) -> Finding:
     close = nearest(name, known, 1)
     origin = crib.origin
     return Finding(
-        code, "warning", told, "config", origin.file, origin.line_at(place), nearest=close[0] if close else None
+        code, "warning", message, "config", origin.file, origin.line_at(place), nearest=close[0] if close else None
     )
 
 
 def tool_findings(crib: Crib) -> Iterator[Finding]:
     """Yield what tools say of themselves and does not hold; definition files are reviewed where they are read."""
     for tool in crib.catalog.view(("*",)).tools:
-        yield from (Finding("TOOL_WARNING", "warning", told, "config") for told in tool.warnings)
+        yield from (Finding("TOOL_WARNING", "warning", warning, "config") for warning in tool.warnings)
         known = names(tool.input_schema)
         if tool.function is None or tool.input_schema.get("additionalProperties") is not False:
             continue
         for name in dict.fromkeys(name for example in tool.knowledge.examples for name in example.arguments):
             if name not in known:
                 close = nearest(name, known, 1)
-                told = f"{tool.id}: an example has '{name}', which is none of its arguments"
-                yield Finding("BAD_EXAMPLE", "warning", told, "config", nearest=close[0] if close else None)
+                message = f"{tool.id}: an example has '{name}', which is none of its arguments"
+                yield Finding("BAD_EXAMPLE", "warning", message, "config", nearest=close[0] if close else None)
 
 
 def agent_findings(crib: Crib) -> list[Finding]:
@@ -109,10 +109,10 @@ def agent_findings(crib: Crib) -> list[Finding]:
 
 async def source_findings(crib: Crib) -> list[Finding]:
     """Return what sources say of the files that their tools come from."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for source in crib.stock.sources:
-        found += await source.findings()
-    return found
+        findings += await source.findings()
+    return findings
 
 
 def tempered(crib: Crib, findings: Iterable[Finding]) -> Iterator[Finding]:

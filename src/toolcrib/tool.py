@@ -34,19 +34,19 @@ Mode = Literal["async", "thread", "process", "stream", "thread_stream"]
 class _Checked(type):
     """Turns an unknown field into an error that names it, as every other bad field does."""
 
-    def __call__(cls, **given: Any) -> Any:
-        for name in given:
+    def __call__(cls, **fields: Any) -> Any:
+        for name in fields:
             if name not in cls.__dict__["__dataclass_fields__"]:
                 close = nearest(name, list(cls.__dict__["__dataclass_fields__"]), 1)
                 raise BadTool(
-                    str(given.get("name", "?")),
+                    str(fields.get("name", "?")),
                     name,
                     "unknown field" + (f", did you mean '{close[0]}'?" if close else ""),
-                    given.get("source"),
+                    fields.get("source"),
                 )
-        if "name" not in given:
-            raise BadTool("?", "name", "is required", given.get("source"))
-        return super().__call__(**given)
+        if "name" not in fields:
+            raise BadTool("?", "name", "is required", fields.get("source"))
+        return super().__call__(**fields)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -155,13 +155,13 @@ class Tool(metaclass=_Checked):
         """
         if "input_schema" in changes:
             raise BadTool(self.name, "input_schema", "a wrapper keeps it; fix arguments instead", self.source)
-        given = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
-        given["effect"] = self.does
-        given["metadata"] = {**self.metadata, **changes.pop("metadata", {}), "original": self.id}
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+        values["effect"] = self.does
+        values["metadata"] = {**self.metadata, **changes.pop("metadata", {}), "original": self.id}
         if fixed:
-            given.update(_fixed(self, fixed))
-            given["function"] = None if self.function is None else partial(self.function, **fixed)
-        made: Tool = Tool(**{**given, **changes})
+            values.update(_fixed(self, fixed))
+            values["function"] = None if self.function is None else partial(self.function, **fixed)
+        made: Tool = Tool(**{**values, **changes})
         object.__setattr__(made, "hidden", self.hidden)  # a fixed secret stays one
         object.__setattr__(made, "keyed", self.keyed)
         return made
@@ -184,7 +184,7 @@ def _fixed(tool: Tool, fixed: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _FixedArguments(Parser):
-    """Adds the fixed arguments to what was given: what is checked, logged and approved is what runs."""
+    """Adds the fixed arguments to a call: what is checked, logged and approved is what runs."""
 
     __slots__ = ("_fixed", "_inner", "_outer")
 
@@ -194,8 +194,8 @@ class _FixedArguments(Parser):
 
     def parse(self, raw: bytes) -> ParsedArguments:
         """Parse the JSON text of a call, with or without what is fixed."""
-        given = self._outer.parse(self._without_fixed(raw)).values
-        return self._inner.parse(msgspec.json.encode({**given, **self._fixed}))
+        arguments = self._outer.parse(self._without_fixed(raw)).values
+        return self._inner.parse(msgspec.json.encode({**arguments, **self._fixed}))
 
     def _without_fixed(self, raw: bytes) -> bytes:
         """An approver and the log show the whole arguments, so those are taken too."""
@@ -287,15 +287,15 @@ class _Derived:
 
     def _check_defaults(self) -> None:
         """A default that its own schema rules out would be refused by whoever gives it, and runs where nobody does."""
-        for name, said in (self.input_schema.get("properties") or {}).items():
-            if not isinstance(said, Mapping) or "default" not in said:
+        for name, schema in (self.input_schema.get("properties") or {}).items():
+            if not isinstance(schema, Mapping) or "default" not in schema:
                 continue
-            kinds = said.get("type")
-            if kinds is None or "$ref" in said:
+            kinds = schema.get("type")
+            if kinds is None or "$ref" in schema:
                 continue
-            problem = _misfit(said["default"], kinds if isinstance(kinds, list) else [kinds], said)
+            problem = _misfit(schema["default"], kinds if isinstance(kinds, list) else [kinds], schema)
             if problem is not None and self.tool.trusted:
-                raise self._bad(f"input_schema.{name}", f"the default {said['default']!r} {problem}")
+                raise self._bad(f"input_schema.{name}", f"the default {schema['default']!r} {problem}")
             if problem is not None:
                 self.warnings += (f"{self.id}: the default of {name} {problem}",)
 
@@ -316,16 +316,16 @@ class _Derived:
             raise self._bad("output_schema", str(error)) from None
 
     def _effect(self) -> Effect:
-        said = self.tool.annotations or Annotations()
-        if said.read_only and said.destructive:
+        annotations = self.tool.annotations or Annotations()
+        if annotations.read_only and annotations.destructive:
             if self.tool.trusted:
                 raise self._bad("annotations", "read_only and destructive exclude each other")
             self.warnings += (f"{self.id} says read_only and destructive; it is taken as destructive",)
-            said = replace(said, read_only=False)
-            object.__setattr__(self.tool, "annotations", said)
+            annotations = replace(annotations, read_only=False)
+            object.__setattr__(self.tool, "annotations", annotations)
         if self.tool.effect is not None:
             return self.tool.effect
-        return "read" if said.read_only else "idempotent" if said.idempotent else "once"
+        return "read" if annotations.read_only else "idempotent" if annotations.idempotent else "once"
 
 
 _KINDS: dict[str, tuple[type, ...]] = {
@@ -380,13 +380,13 @@ def digest_of(value: Any) -> str:
 
 
 def _fingerprint(tool_id: str, tool: Tool, takes: Mapping[str, Any], gives: Mapping[str, Any] | None) -> str:
-    said = tool.annotations or Annotations()
+    annotations = tool.annotations or Annotations()
     what = {
         "id": tool_id,
         "description": tool.description,
         "input_schema": takes,
         "output_schema": gives,
-        "annotations": {f.name: getattr(said, f.name) for f in fields(Annotations)},
+        "annotations": {f.name: getattr(annotations, f.name) for f in fields(Annotations)},
         "capabilities": list(tool.capabilities),
     }
     return digest_of(what)

@@ -199,13 +199,13 @@ def thaw(value: Any) -> Any:
 
 def spelled(path: Path) -> str:
     """A path as people write it: `tool.commands[0].name`."""
-    told = ""
+    text = ""
     for step in path:
         if isinstance(step, int) or not _PLAIN_KEY.fullmatch(step):
-            told += f"[{step}]" if isinstance(step, int) else f"[{step!r}]"
+            text += f"[{step}]" if isinstance(step, int) else f"[{step!r}]"
         else:
-            told += f".{step}" if told else step
-    return told
+            text += f".{step}" if text else step
+    return text
 
 
 def scalar(text: str) -> Any:
@@ -295,9 +295,9 @@ class _YamlReader:
         }
         try:
             while (event := parser.get_event()) is not None:
-                found = take.get(type(event))
-                if found is not None:
-                    found(event)
+                handler = take.get(type(event))
+                if handler is not None:
+                    handler(event)
         finally:
             parser.dispose()
 
@@ -453,14 +453,14 @@ _FIXES: Iterable[tuple[str, str]] = (
 
 
 def _syntax(error: Any, text: str) -> YamlProblem:
-    """What the parser says, in one line, with what usually mends it."""
+    """Describe an error of the parser in one line, with its usual fix."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    said = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
+    problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
     context = getattr(error, "context", None)
     if mark is not None:
         line, column = mark.line + 1, mark.column + 1
     else:
         line, column = _line_and_column(text, getattr(error, "position", 0) or 0)
-    told = " ".join(f"{context}: {said}".split() if context else said.split())
-    fix = next((fix for part, fix in _FIXES if part in told), None)
-    return YamlProblem("YAML_SYNTAX", "error", f"Not readable as YAML: {told}", "", line, column, fix)
+    message = " ".join(f"{context}: {problem}".split() if context else problem.split())
+    fix = next((fix for part, fix in _FIXES if part in message), None)
+    return YamlProblem("YAML_SYNTAX", "error", f"Not readable as YAML: {message}", "", line, column, fix)

@@ -57,7 +57,7 @@ def test_of_two_places_the_earlier_wins_key_by_key() -> None:
         "command_groups: {g: [{command: gh c, description: from groups, usage: gh c X}]}\n"
     )
     assert (found.effect, found.description, found.prefix, found.program) == ("read", "from tools", ("c",), "gh")
-    assert set(found.said) == {"name", "id", "effect", "description", "notes", "command", "usage"}
+    assert set(found.fields) == {"name", "id", "effect", "description", "notes", "command", "usage"}
 
 
 @requirement("yaml.cmd.2")

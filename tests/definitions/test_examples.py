@@ -92,7 +92,7 @@ async def test_what_is_accepted_or_unchecked_goes_on_to_be_run() -> None:
 
     async def run(example: CommandExample) -> str | None:
         ran.append(example.scenario)
-        return None if example.said["output"] == 1 else "answered otherwise"
+        return None if example.fields["output"] == 1 else "answered otherwise"
 
     report = await try_examples(definition, CodeSandboxes({}), run)
     assert ran == ["good", "free"]

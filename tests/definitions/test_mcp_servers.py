@@ -314,7 +314,7 @@ async def test_what_a_server_says_of_a_tool_fills_what_its_file_leaves_open(plac
 @requirement("yaml.run.mcp.4")
 async def test_a_command_may_have_another_name_than_the_servers_tool(place: Place) -> None:
     for said, name in (("mcp__store__add", "add"), ("add_it", "add_it"), ("mcp__odd", "mcp__odd"), ("", "go")):
-        assert mcp_tool(Command("go", said={"mcp_tool": said})) == name
+        assert mcp_tool(Command("go", fields={"mcp_tool": said})) == name
     commands = [{"name": "plus", "mcp_tool": "mcp__store__add"}]
     place.write("store", "mcp", commands=commands, mcp_specific=place.peer({"name": "add"}))
     async with place.opened() as (_, session):

@@ -82,14 +82,14 @@ def test_unknown_keys_are_kept_in_order_at_any_depth() -> None:
         ', "zeta": {"y": 1, "x": [{"b": 2, "a": 3}]}, "alpha": "on",'
         ' "commands": [{"name": "c", "extra": {"deep": "yes"}}]}'
     )
-    assert definition.commands[0].said["extra"] == {"deep": "yes"}
+    assert definition.commands[0].fields["extra"] == {"deep": "yes"}
 
 
 @requirement("yaml.file.5")
 def test_a_definition_is_frozen_through_and_through() -> None:
     definition = made("  commands: [{name: c, filter: {type: field}, parameters: [{q: text}]}]\n")
     command = definition.commands[0]
-    for mapping in (definition.tool, definition.extra, command.said, command.filter, command.input_schema):
+    for mapping in (definition.tool, definition.extra, command.fields, command.filter, command.input_schema):
         with pytest.raises(TypeError):
             mapping["x"] = 1  # type: ignore[index]
     with pytest.raises(AttributeError):

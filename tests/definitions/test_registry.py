@@ -31,7 +31,7 @@ def test_a_file_says_what_is_known_of_each_tool(tmp_path: Path) -> None:
     registry = load(path)
     exa = registry.tools["exa"]
     assert (exa.tier, exa.defer, exa.essential, exa.category, exa.keywords) == (3, True, False, "web", ("a", "b"))
-    assert exa.said["own"] == 1
+    assert exa.fields["own"] == 1
     assert registry.tools["bare"].tier is None
     assert registry.warning is None
 

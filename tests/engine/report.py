@@ -36,7 +36,7 @@ async def _node(node: Crib, engine: Nats) -> list[str]:
     lines += [f"  runs {live.id} of {live.name}: {live.row}" for live in calls]
     lines.append(f"  takes up {sorted(node.recovering)}, is to look up {sorted(engine._work._hints)}")
     for lane in engine.lanes.values():
-        asked = f"{lane._asked} asked for, silent: {lane.silent()}"
+        asked = f"{lane._requested} asked for, silent: {lane.silent()}"
         lines.append(f"  lane {lane.name}: {lane.held} of {lane.slots} held, {asked}")
         lines.append(f"    {await _answer(_consumer(engine, lane.name))}")
     return lines

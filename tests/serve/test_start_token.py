@@ -17,7 +17,7 @@ from tests.serve.place import Place, serving
 from tests.serve.tools import TOOLS
 from toolcrib import Crib
 from toolcrib.client import RemoteCrib
-from toolcrib.client.local import start_token, told
+from toolcrib.client.local import published_token, start_token
 from toolcrib.errors import Refused
 from toolcrib.serve.asgi import Receive, Scope, Send, reply
 from toolcrib.serve.mcp.signed_state import kept_secret
@@ -145,7 +145,7 @@ async def test_a_program_of_the_same_user_finds_the_token_while_the_server_runs(
     async with asking() as place:
         port = place.http.base_url.port
         assert port is not None
-        with told(port, TOKEN) as path:
+        with published_token(port, TOKEN) as path:
             assert path is not None
             assert path.parent == state_folder()
             assert stat.S_IMODE(path.stat().st_mode) == 0o600

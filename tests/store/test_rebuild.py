@@ -103,7 +103,7 @@ async def test_a_call_that_waits_is_answered_after_its_row_was_made_anew(store: 
         with pytest.raises(Refused, match="No such call"):
             await session.status(sent.id)
         mended = await mend(store, "s")
-        assert ([one.problem for one in mended.found], mended.left) == (["is in the log, not in the index"], [])
+        assert ([one.problem for one in mended.differing], mended.left) == (["is in the log, not in the index"], [])
         await answered(session, "fast")
         assert (await session.result(sent.id)).data == ["Bern", "fast", "paid 1"]
         await check_index(store, "s")

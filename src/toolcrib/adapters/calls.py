@@ -1,4 +1,4 @@
-"""Calls as a framework makes them: found again by the framework's own ids, followed to a result or a question."""
+"""Calls as a framework makes them: looked up by the framework's own ids, followed to a result or a question."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ _feeds: WeakKeyDictionary[Session, Feed] = WeakKeyDictionary()
 
 
 class Feed:
-    """The events of a session since somebody follows it, each given to the call at the top of its family."""
+    """The events of a session since somebody follows it, each passed to the call at the top of its family."""
 
     def __init__(self) -> None:
         self.readers = 0

@@ -129,11 +129,11 @@ def _annotation(schema: Any, *, optional: bool) -> Any:
 
 def _docstring(tool: Tool) -> str:
     lines = [tool.description.strip()]
-    told = {
+    descriptions = {
         name: schema["description"]
         for name, schema in tool.input_schema.get("properties", {}).items()
         if isinstance(schema, Mapping) and schema.get("description")
     }
-    if told:
-        lines += ["", "Args:", *(f"    {name}: {text}" for name, text in told.items())]
+    if descriptions:
+        lines += ["", "Args:", *(f"    {name}: {text}" for name, text in descriptions.items())]
     return "\n".join(lines)

@@ -33,11 +33,11 @@ class CatalogView:
         for tool in self.tools:
             if tool.namespace == "client":  # a client's tool stands behind every other of its name
                 by_name.setdefault(tool.name, [tool])
-        for name, found in by_name.items():
-            if len(found) > 1:
-                self.ambiguous[name] = [tool.id for tool in found]
+        for name, namesakes in by_name.items():
+            if len(namesakes) > 1:
+                self.ambiguous[name] = [tool.id for tool in namesakes]
             else:
-                self.names.setdefault(name, found[0])
+                self.names.setdefault(name, namesakes[0])
 
     def also(self, alias: str, namespace: str) -> None:
         """Let the tools of a namespace be called by another name of it too."""
@@ -207,14 +207,14 @@ class Catalog:
         return sorted(self._declared)
 
     def resolve(self, namespaces: Iterable[str]) -> tuple[str, ...]:
-        """Namespaces as given by people: trimmed, lower case, aliases replaced, globs kept.
+        """Normalize namespaces: trimmed, lower case, aliases replaced, globs kept.
 
         Raises:
             Refused: `not_found`, nobody declares it.
         """
         known: list[str] = []
-        for given in namespaces:
-            name = given.strip().lower()
+        for namespace in namespaces:
+            name = namespace.strip().lower()
             name = self.aliases.get(name, name)
             if not fnmatch.filter(self._declared, name):
                 close = nearest(name, sorted(self._declared))

@@ -77,10 +77,10 @@ class Fingerprints:
 
     def marked(self, tools: Iterable[Tool], aside: Callable[[Coroutine[Any, Any, None]], object]) -> list[Tool]:
         """The same tools, those of strangers with what changed; who comes for the first time is taken as it is."""
-        found = []
+        compared = []
         for tool in tools:
             if tool.trusted:
-                found.append(tool)
+                compared.append(tool)
                 continue
             looks = parts(tool)
             pinned = self._expected(tool.id)
@@ -90,8 +90,8 @@ class Fingerprints:
             changed = tuple(name for name in looks if looks[name] != pinned.get(name))
             if changed and not tool.changed:
                 log.warning("%s changed its %s since it was accepted", tool.id, " and its ".join(changed))
-            found.append(replace(tool, changed=changed) if changed != tool.changed else tool)
-        return found
+            compared.append(replace(tool, changed=changed) if changed != tool.changed else tool)
+        return compared
 
     async def _sight(self, tool: str, looks: dict[str, str]) -> None:
         try:

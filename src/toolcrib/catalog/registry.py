@@ -33,7 +33,7 @@ class SourceRegistry:
         self._declared = dict(declare)
         self._pins = pins
         self._aside: Callable[[Coroutine[Any, Any, None]], object] | None = None
-        self._given: dict[int, list[Tool]] = {}
+        self._offered: dict[int, list[Tool]] = {}
         self._shown: dict[int, list[Tool]] = {}
         self._telling: dict[Tool, Source] = {}
         self._late: dict[asyncio.Future[None], Source] = {}
@@ -58,7 +58,7 @@ class SourceRegistry:
         beginning = {
             asyncio.ensure_future(self._begin(source)): source
             for source in self.sources
-            if id(source) not in self._given
+            if id(source) not in self._offered
         }
         required = {task for task, source in beginning.items() if source.required}
         try:
@@ -149,7 +149,7 @@ class SourceRegistry:
             await asyncio.wait(late)
             await asyncio.gather(*(source.stop() for source in late.values()), return_exceptions=True)
         for source in self.sources:
-            if isinstance(source, Fixed) or self._given.pop(id(source), None) is not None:
+            if isinstance(source, Fixed) or self._offered.pop(id(source), None) is not None:
                 await source.stop()
         if self._pins is not None:
             await self._pins.stop()
@@ -160,37 +160,37 @@ class SourceRegistry:
         """Goes on with other sources and declarations; return the sources that are left over, with their tools.
 
         Sources that it has already stay as they are. Others are started first, so that no tool is away meanwhile; one
-        that cannot be started is told, and has no tools. Whoever asked stops what is left over.
+        that cannot be started is logged, and has no tools. The caller stops what is left over.
 
         Raises:
             Refused: `conflict`, two tools have one id; nothing was changed.
         """
         known = {id(source) for source in self.sources}
         new = [source for source in sources if id(source) not in known]
-        given = {id(source): source.tools for source in new if isinstance(source, Fixed)}
+        offered = {id(source): source.tools for source in new if isinstance(source, Fixed)}
         beginning = [source for source in new if not isinstance(source, Fixed)]
-        told = await asyncio.gather(*(self._try_to_begin(source, patience) for source in beginning))
-        given |= {id(source): tools for source, tools in zip(beginning, told, strict=True)}
+        lists = await asyncio.gather(*(self._try_to_begin(source, patience) for source in beginning))
+        offered |= {id(source): tools for source, tools in zip(beginning, lists, strict=True)}
         kept = {id(source) for source in sources} & known
-        given |= {key: self._given[key] for key in kept & self._given.keys()}
+        offered |= {key: self._offered[key] for key in kept & self._offered.keys()}
         same = self._declared == dict(declare)
         before, shown = self._shown, {key: self._shown[key] for key in kept & self._shown.keys() if same}
         declared, self._declared = self._declared, dict(declare)
         try:
-            shown |= {key: list(self._as_shown(tools)) for key, tools in given.items() if key not in shown}
+            shown |= {key: list(self._as_shown(tools)) for key, tools in offered.items() if key not in shown}
             self._catalog.exchange(_joined(before), _joined(shown))
         except (Refused, BadTool):
             self._declared = declared
             await asyncio.gather(*(source.stop() for source in beginning), return_exceptions=True)
             raise
         gone = [(source, before.get(id(source), [])) for source in self.sources if id(source) not in kept]
-        self.sources, self._given, self._shown = list(sources), given, shown
+        self.sources, self._offered, self._shown = list(sources), offered, shown
         telling = [source for source in self.sources if not isinstance(source, Fixed)]
         self._telling = {tool: source for source in telling for tool in shown.get(id(source), ())}
         return gone
 
     async def _try_to_begin(self, source: Source, patience: float) -> list[Tool]:
-        """Return the tools of a source that is new; none where it cannot be started, which is told."""
+        """Return the tools of a new source; none where it cannot be started, which is logged."""
         try:
             async with asyncio.timeout(patience):
                 return list(await source.start(lambda tools: self._register(source, tools)))
@@ -233,28 +233,28 @@ class SourceRegistry:
 
     def unwell(self) -> list[tuple[Source, Health]]:
         """The sources that are not well; of such a one there may be no tools at all."""
-        found = [(source, source.health_of(None)) for source in self.sources]
-        return [(source, health) for source, health in found if health.status != "ok"]
+        reports = [(source, source.health_of(None)) for source in self.sources]
+        return [(source, health) for source, health in reports if health.status != "ok"]
 
     def unused(self) -> list[str]:
         """The patterns of what is declared that fit no tool."""
-        return declarations.unused((tool for tools in self._given.values() for tool in tools), self._declared)
+        return declarations.unused((tool for tools in self._offered.values() for tool in tools), self._declared)
 
     def idle(self) -> list[tuple[str, str, str]]:
         """The arguments that are declared and that none of the tools has: the pattern, the key and the argument."""
-        return list(declarations.idle((tool for tools in self._given.values() for tool in tools), self._declared))
+        return list(declarations.idle((tool for tools in self._offered.values() for tool in tools), self._declared))
 
     def _register(self, source: Source, tools: Iterable[Tool]) -> None:
         """All tools of a source as of now: what is gone goes, what it had is replaced, what is new is added."""
-        given = list(tools)
-        shown = list(self._as_shown(given))
+        offered = list(tools)
+        shown = list(self._as_shown(offered))
         before = self._shown.get(id(source), ())
         self._catalog.exchange(before, shown)
         if not isinstance(source, Fixed):  # whose tools are always well
             for tool in before:
                 self._telling.pop(tool, None)
             self._telling |= dict.fromkeys(shown, source)
-        self._given[id(source)], self._shown[id(source)] = given, shown
+        self._offered[id(source)], self._shown[id(source)] = offered, shown
 
     def _declare(self, tools: Iterable[Tool]) -> Iterator[Tool]:
         """The tools with what is declared of them; a stranger that it does not fit is not let in."""
@@ -269,8 +269,8 @@ class SourceRegistry:
     def _look_again(self) -> None:
         """Holds what sources gave against what was accepted."""
         for source in self.sources:
-            if any(not tool.trusted for tool in self._given.get(id(source), ())):
-                self._register(source, self._given[id(source)])
+            if any(not tool.trusted for tool in self._offered.get(id(source), ())):
+                self._register(source, self._offered[id(source)])
 
     async def accept(self, ids: Iterable[str], actor: str) -> list[Tool]:
         """From now on these tools of strangers are expected to look as they do; without ids all that changed.
@@ -284,17 +284,17 @@ class SourceRegistry:
                 "Nothing is pinned",
                 "only tools of MCP servers are, unless the policy says `pin: ask`",
             )
-        given = {tool.id: tool for tools in self._given.values() for tool in tools if not tool.trusted}
+        known = {tool.id: tool for tools in self._offered.values() for tool in tools if not tool.trusted}
         wanted = list(ids) or [tool.id for tools in self._shown.values() for tool in tools if tool.changed]
         for id in wanted:
-            if id not in given:
-                close = nearest(id, [*given], 1)
+            if id not in known:
+                close = nearest(id, [*known], 1)
                 advice = f"did you mean '{close[0]}'?" if close else None
                 raise Refused("not_found", f"No such tool of an untrusted source: {id}", advice)
         for id in wanted:
-            await self._pins.accept(given[id], actor)
+            await self._pins.accept(known[id], actor)
         self._look_again()
-        return [given[id] for id in wanted]
+        return [known[id] for id in wanted]
 
 
 def _beginnings(source: Source) -> tuple[str, ...]:

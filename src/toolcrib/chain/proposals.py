@@ -380,7 +380,7 @@ async def _receipt(rpc: Rpc, hash: str) -> Mapping[str, Any]:
 
 
 def _difference(data: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | None:
-    """Return the first field in which a mined transaction differs from the request; the wallet sets gas, fee and nonce."""
+    """Return the first field in which a mined transaction differs from the request (the wallet sets gas and nonce)."""
     for field in ("from", "to"):
         if str(data.get(field)).lower() != wanted[field].lower():
             return field

@@ -41,7 +41,7 @@ def agents_of(terminal: Terminal, crib: Crib) -> Agents:
     """The agents of a crib.
 
     Raises:
-        Trouble: it has none.
+        CommandError: it has none.
     """
     if isinstance(crib.agents, Agents):
         return crib.agents
@@ -52,18 +52,18 @@ def agents_of(terminal: Terminal, crib: Crib) -> Agents:
 
 
 def recast(terminal: Terminal, crib: Crib, model: str | None, script: str | None, max_turns: int | None) -> None:
-    """Gives a crib its agents as they are wanted, before it is started.
+    """Override the models of a crib's agents before it starts.
 
     Raises:
-        Trouble: it has none, or there is no such script or model.
+        CommandError: it has none, or there is no such script or model.
     """
     agents = agents_of(terminal, crib)
     if (model, script, max_turns) != (None, None, None):
         if model is not None and script is not None:
             raise CommandError("--model and --script are two models", "leave one out")
-        said = None if script is None else _script(script)
+        scripted = None if script is None else _script(script)
         with _named():
-            crib.agents = ModelOverride(agents, said, model=model, max_turns=max_turns)
+            crib.agents = ModelOverride(agents, scripted, model=model, max_turns=max_turns)
 
 
 def _script(path: str) -> Model:
@@ -89,7 +89,7 @@ def able(agents: Agents, name: str) -> None:
     """Makes sure that an agent can answer.
 
     Raises:
-        Trouble: there is none of that name, or none of its model's.
+        CommandError: there is none of that name, or none of its model's.
         Refused: it has no model.
     """
     with _named():
@@ -100,7 +100,7 @@ def known(agents: Agents, name: str) -> Agent:
     """An agent by its name.
 
     Raises:
-        Trouble: there is none.
+        CommandError: there is none.
     """
     from toolcrib.schema import nearest
 

@@ -42,15 +42,15 @@ def _agents(terminal: Terminal) -> Agents:
 
 
 def _data(agents: Agents, agent: Agent) -> dict[str, Any]:
-    """An agent as JSON: its definition, with the defaults that others ask for."""
-    said = {
+    """Return an agent as JSON: its definition, with defaults for missing keys."""
+    defaults = {
         "name": agent.name,
         "description": agent.description,
         "model": None,
         "tools": list(agent.tools),
         "sub_agents": [],
     }
-    return said | agent.data() | {"default": agent.name == agents.default}
+    return defaults | agent.data() | {"default": agent.name == agents.default}
 
 
 def _row(agents: Agents, agent: Agent) -> Sequence[Cell]:
@@ -80,16 +80,16 @@ async def show_agent(
 
     async with looking(terminal.crib) as crib:
         agents = agents_of(terminal, crib)
-        found = known(agents, agent)
+        definition = known(agents, agent)
         session = await crib.open(owner="somebody", namespaces=namespace or ("*",))
-        sees = sight(agents, session, found)
+        sees = sight(agents, session, definition)
     if terminal.json:
         tools = [one._asdict() for one in sees.tools]
-        limits = {"stops": [one.data() for one in found.stops], **_limits(found)}
-        seen = {"sees": {**sees._asdict(), "tools": tools}, "limits": limits, "warnings": _warnings(found)}
-        terminal.data({**_data(agents, found), **seen})
+        limits = {"stops": [one.data() for one in definition.stops], **_limits(definition)}
+        seen = {"sees": {**sees._asdict(), "tools": tools}, "limits": limits, "warnings": _warnings(definition)}
+        terminal.data({**_data(agents, definition), **seen})
     else:
-        _show(terminal, agents, found, sees)
+        _show(terminal, agents, definition, sees)
 
 
 def _warnings(agent: Agent) -> list[str]:
@@ -108,7 +108,7 @@ def _limits(agent: Agent) -> dict[str, Any]:
 
 def _show(terminal: Terminal, agents: Agents, agent: Agent, sees: AgentView) -> None:
     stops = "; ".join(compact(one.data()) for one in agent.stop)
-    said = {
+    facts = {
         "Model": _model(agent),
         "Settings": compact(agent.model_settings) if agent.model_settings else "",
         "Transfers": ", ".join(sees.transfer),
@@ -126,7 +126,7 @@ def _show(terminal: Terminal, agents: Agents, agent: Agent, sees: AgentView) -> 
     if agent.description:
         terminal.text(agent.description)
     terminal.text("")
-    for name, value in said.items():
+    for name, value in facts.items():
         if value:
             terminal.text(f"{name:<11}{value}")
     terminal.text("\nInstructions", "bold")
@@ -153,44 +153,44 @@ async def lint(
     """
     from toolcrib.agent.review import of_lines
 
-    found = _found(terminal, paths or ())
-    more = await _held_against_tools(terminal, found)
-    lines = [*of_lines(found.problems, "error"), *of_lines(found.warnings, "warning"), *more]
+    report = _load(terminal, paths or ())
+    more = await _held_against_tools(terminal, report)
+    lines = [*of_lines(report.problems, "error"), *of_lines(report.warnings, "warning"), *more]
     warnings = [one for one in lines if one.severity == "warning"]
     if terminal.json:
-        known = [{**line._asdict(), "severity": "error"} for line in found.problems]
-        known += [{**line._asdict(), "severity": "warning"} for line in found.warnings]
-        terminal.data({"agents": found.names, "problems": known, "findings": [one.data() for one in lines]})
-        return 1 if found.problems else 0
-    for line in found.problems:
+        known = [{**line._asdict(), "severity": "error"} for line in report.problems]
+        known += [{**line._asdict(), "severity": "warning"} for line in report.warnings]
+        terminal.data({"agents": report.names, "problems": known, "findings": [one.data() for one in lines]})
+        return 1 if report.problems else 0
+    for line in report.problems:
         terminal.text(str(line), "red")
-    for line in found.warnings:
+    for line in report.warnings:
         terminal.text(f"{line} (a warning)", "yellow")
     for one in more:
         terminal.text(f"{one} ({'a warning' if one.severity == 'warning' else 'a remark'})", "yellow")
-    told = ", ".join(
+    summary = ", ".join(
         f"{number} {word}{'' if number == 1 else 's'}"
-        for number, word in ((len(found.problems), "error"), (len(warnings), "warning"))
+        for number, word in ((len(report.problems), "error"), (len(warnings), "warning"))
         if number
     )
-    count = f"{len(found.names)} agent{'' if len(found.names) == 1 else 's'}"
-    terminal.text(f"{count}: {told or 'nothing is wrong'}", "red" if found.problems else "green")
-    return 1 if found.problems else 0
+    count = f"{len(report.names)} agent{'' if len(report.names) == 1 else 's'}"
+    terminal.text(f"{count}: {summary or 'nothing is wrong'}", "red" if report.problems else "green")
+    return 1 if report.problems else 0
 
 
-async def _held_against_tools(terminal: Terminal, found: LoadReport) -> list[Finding]:
-    """What only the tools of the crib can tell, where there is a crib that holds."""
+async def _held_against_tools(terminal: Terminal, report: LoadReport) -> list[Finding]:
+    """Return the findings that need the tools of the crib, where there is a crib that loads."""
     from toolcrib.agent.review import review
     from toolcrib.cli.config.document import NAME
     from toolcrib.cli.tools import stocked
     from toolcrib.errors import ToolcribError
     from toolcrib.review import agent_findings, all_tools, tempered
 
-    if found.problems or (terminal.crib.crib is None and not _is_file(NAME)):
+    if report.problems or (terminal.crib.crib is None and not _is_file(NAME)):
         return []  # a crib whose agents do not hold does not load
     try:
         async with stocked(terminal.crib) as crib:
-            findings = review(found.definitions, all_tools(crib)) if found.definitions else agent_findings(crib)
+            findings = review(report.definitions, all_tools(crib)) if report.definitions else agent_findings(crib)
             return list(tempered(crib, findings))
     except (CommandError, ToolcribError) as error:
         terminal.say(f"The tools of the crib are not known, so selectors are not checked: {error}", "yellow")
@@ -201,7 +201,7 @@ def _is_file(name: str) -> bool:
     return Path(name).is_file()
 
 
-def _found(terminal: Terminal, paths: Sequence[str]) -> LoadReport:
+def _load(terminal: Terminal, paths: Sequence[str]) -> LoadReport:
     from toolcrib.agent.registry import LoadReport, lint
     from toolcrib.cli.config.document import NAME
     from toolcrib.cli.config.loader import agent_places

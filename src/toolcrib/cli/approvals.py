@@ -70,11 +70,11 @@ async def list_questions(
 
 async def _open(store: Store, owner: str | None, session: str | None) -> list[Question]:
     from toolcrib._session.call_lists import open_questions
-    from toolcrib.cli.sessions import found
+    from toolcrib.cli.sessions import session_row
 
     if session is None:
         return await open_questions(store, owner)
-    row = await found(store, session)
+    row = await session_row(store, session)
     return await open_questions(store, session=row.id) if owner in (None, row.owner) else []
 
 
@@ -107,15 +107,15 @@ async def show_question(terminal: Terminal, question: QuestionArgument) -> None:
     from toolcrib.cli.crib_choice import reading
 
     async with reading(terminal.crib) as crib:
-        asked = await asked_by_id(crib, question)
-        verdict = await _verdict(crib, asked)
-        said = {**await data(crib.store, asked.question), "by": _by(asked.history), "verdict": verdict}
-    answer = None if asked.answer is None else dataclasses.asdict(asked.answer)
-    said |= {"reason": verdict.get("message"), "state": asked.state, "answer": answer}
+        pending = await asked_by_id(crib, question)
+        verdict = await _verdict(crib, pending)
+        shown = {**await data(crib.store, pending.question), "by": _by(pending.history), "verdict": verdict}
+    answer = None if pending.answer is None else dataclasses.asdict(pending.answer)
+    shown |= {"reason": verdict.get("message"), "state": pending.state, "answer": answer}
     if terminal.json:
-        terminal.data(said)
+        terminal.data(shown)
     else:
-        _show(terminal, asked, said)
+        _show(terminal, pending, shown)
 
 
 async def _verdict(crib: Crib, question: PendingQuestion) -> dict[str, Any]:
@@ -129,17 +129,17 @@ async def _verdict(crib: Crib, question: PendingQuestion) -> dict[str, Any]:
     return {}
 
 
-def _show(terminal: Terminal, pending: PendingQuestion, said: Mapping[str, Any]) -> None:
+def _show(terminal: Terminal, pending: PendingQuestion, shown: Mapping[str, Any]) -> None:
     question, answer = pending.question, pending.answer
     left = question.expires_at - time.time()
-    by = said["by"] or {}
+    by = shown["by"] or {}
     lines: dict[str, Any] = {
         "Question": f"{question.id} ({question.kind}, {pending.state})",
-        "Session": f"{question.session}, of {said['owner']}",
+        "Session": f"{question.session}, of {shown['owner']}",
         "Tool": question.tool,
         "Asked by": " > ".join((*question.path, " ".join(filter(None, (by.get("kind"), by.get("name")))))),
-        "Reason": said["reason"],
-        "Needs": _needs(said),
+        "Reason": shown["reason"],
+        "Needs": _needs(shown),
         "Digest": question.digest,
         "Asked": moment(question.asked_at),
         "Expires": f"{moment(question.expires_at)}{f', in {span(left)}' if left > 0 else ''}",
@@ -199,16 +199,16 @@ async def decline(
     from toolcrib.errors import Refused
 
     async with at_work(terminal.crib) as crib:
-        asked = await asked_by_id(crib, question)
+        pending = await asked_by_id(crib, question)
         try:
-            given = await give(asked.session, question, AnswerInput("decline", actor, key, reason))
+            answer = await give(pending.session, question, AnswerInput("decline", actor, key, reason))
         except Refused as refused:
-            raise refusal(terminal, asked, refused) from None
+            raise refusal(terminal, pending, refused) from None
         if terminal.json:
-            terminal.data({"session": asked.session.id, "call": asked.row.id, "answer": dataclasses.asdict(given)})
+            terminal.data({"session": pending.session.id, "call": pending.row.id, "answer": dataclasses.asdict(answer)})
         else:
-            terminal.text(f"Declined: {asked.question.tool} ({reason})")
-        await see_through(terminal, asked)
+            terminal.text(f"Declined: {pending.question.tool} ({reason})")
+        await see_through(terminal, pending)
 
 
 @command(app, "edit")
@@ -227,34 +227,36 @@ async def edit(  # noqa: PLR0913 - the options of a command
 
     Exit codes: 0 it succeeded, 1 it failed or the change was refused, 3 it waits for the next answer.
     """
-    said = AnswerInput("accept", actor, key, reason, scope)
+    answer = AnswerInput("accept", actor, key, reason, scope)
     if args is None:
-        return await _edit_by_hand(terminal, question, said)
+        return await _edit_by_hand(terminal, question, answer)
     from toolcrib.cli.calls import read_object
 
     changes = read_object(args, "--args")
-    return await _go_on(terminal, question, said, changes)
+    return await _go_on(terminal, question, answer, changes)
 
 
-async def _go_on(terminal: Terminal, question: str, said: AnswerInput, changes: Mapping[str, Any] | None = None) -> int:
-    """Answers, and shows what becomes of the call."""
+async def _go_on(
+    terminal: Terminal, question: str, answer: AnswerInput, changes: Mapping[str, Any] | None = None
+) -> int:
+    """Answer, and show what becomes of the call."""
     from toolcrib.cli.crib_choice import at_work
     from toolcrib.errors import Refused
 
     async with at_work(terminal.crib) as crib:
-        asked = await asked_by_id(crib, question)
-        _may_approve(terminal, asked, said)
+        pending = await asked_by_id(crib, question)
+        _may_approve(terminal, pending, answer)
         if changes is not None:
-            said = said._replace(arguments={**asked.question.arguments, **changes})
+            answer = answer._replace(arguments={**pending.question.arguments, **changes})
         try:
-            await give(asked.session, question, said)
+            await give(pending.session, question, answer)
         except Refused as refused:
-            raise refusal(terminal, asked, refused) from None
-        return await _outcome(terminal, asked)
+            raise refusal(terminal, pending, refused) from None
+        return await _outcome(terminal, pending)
 
 
 async def _edit_by_hand(terminal: Terminal, question: str, answer: AnswerInput) -> int:
-    """Opens an editor until the arguments fit, or the person gives up."""
+    """Open an editor until the arguments are valid, or the person gives up."""
     from toolcrib.cli.crib_choice import at_work
     from toolcrib.cli.editor import again, edited
     from toolcrib.errors import Refused
@@ -262,21 +264,21 @@ async def _edit_by_hand(terminal: Terminal, question: str, answer: AnswerInput) 
     if not terminal.interactive:
         raise CommandError("There is no terminal for an editor", """say what changes: --args '{"name": value}'""")
     async with at_work(terminal.crib) as crib:
-        asked = await asked_by_id(crib, question)
-        _may_approve(terminal, asked, answer)
-        arguments: Mapping[str, Any] = asked.question.arguments
+        pending = await asked_by_id(crib, question)
+        _may_approve(terminal, pending, answer)
+        arguments: Mapping[str, Any] = pending.question.arguments
         while True:
             arguments = await edited(terminal, arguments)
             try:
-                await give(asked.session, question, answer._replace(arguments=arguments))
+                await give(pending.session, question, answer._replace(arguments=arguments))
             except Refused as refused:
                 if refused.code not in ("invalid_arguments", "denied"):
-                    raise refusal(terminal, asked, refused) from None
+                    raise refusal(terminal, pending, refused) from None
                 terminal.say(str(refused), "red")
                 if not await again(terminal):
-                    raise refusal(terminal, asked, refused) from None
+                    raise refusal(terminal, pending, refused) from None
             else:
-                return await _outcome(terminal, asked)
+                return await _outcome(terminal, pending)
 
 
 async def _outcome(terminal: Terminal, question: PendingQuestion) -> int:
@@ -293,12 +295,12 @@ async def _outcome(terminal: Terminal, question: PendingQuestion) -> int:
 
 
 def _tell_open(terminal: Terminal, question: PendingQuestion) -> None:
-    """Says that others have to agree before the call goes on."""
-    said = dataclasses.asdict(question.question)
+    """Show that others have to agree before the call goes on."""
+    shown = dataclasses.asdict(question.question)
     if terminal.json:
-        terminal.data({"session": question.session.id, "call": question.row.id, "status": "waiting", "question": said})
+        terminal.data({"session": question.session.id, "call": question.row.id, "status": "waiting", "question": shown})
     else:
-        terminal.text(f"{agreed(said)}: {question.question.tool} waits for {wanted(said)}")
+        terminal.text(f"{agreed(shown)}: {question.question.tool} waits for {wanted(shown)}")
 
 
 def _may_approve(terminal: Terminal, question: PendingQuestion, answer: AnswerInput) -> None:

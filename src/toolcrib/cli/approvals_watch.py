@@ -1,4 +1,4 @@
-"""`toolcrib approvals watch`: the questions of all sessions as they come, told or asked."""
+"""`toolcrib approvals watch`: the questions of all sessions as they come, printed or prompted for."""
 
 from __future__ import annotations
 
@@ -30,38 +30,38 @@ async def coming(crib: Crib, owner: str | None) -> AsyncIterator[PendingQuestion
         rows = await crib.store.calls(None, ("waiting",), limit=10_000)
         waiting = [row.question for row in rows if row.question is not None]
         for question in [question for question in waiting if question not in seen]:
-            asked = await find(crib, question)
-            if asked is not None and owner in (None, asked.session.owner):
-                yield asked
+            pending = await find(crib, question)
+            if pending is not None and owner in (None, pending.session.owner):
+                yield pending
         seen = set(waiting)
-        await asyncio.sleep(LOOK_S)  # no store tells of the next question of any session
+        await asyncio.sleep(LOOK_S)  # no store notifies about questions of all sessions
 
 
 async def tell(terminal: Terminal, crib: Crib, owner: str | None) -> None:
-    """A line for each question: of JSON, or of words."""
-    async for asked in coming(crib, owner):
-        said = await data(crib.store, asked.question)
+    """Print a line for each question, as JSON or text."""
+    async for pending in coming(crib, owner):
+        shown = await data(crib.store, pending.question)
         if terminal.json:
-            terminal.data(said)
+            terminal.data(shown)
         else:
-            terminal.text(_line(said))
+            terminal.text(_line(shown))
 
 
-def _line(said: dict[str, Any]) -> str:
-    where = f"{clock(said['asked_at'])}  {said['id']}  {said['session']} of {said['owner']}"
-    what = f"{said['kind']}: {said['prompt']}  {said['tool']} {compact(said['arguments'])}"
-    if said["demands"]:
-        what = f"[{agreed(said)}, of {wanted(said)}{', escalated' if said['escalated'] else ''}]  {what}"
+def _line(question: dict[str, Any]) -> str:
+    where = f"{clock(question['asked_at'])}  {question['id']}  {question['session']} of {question['owner']}"
+    what = f"{question['kind']}: {question['prompt']}  {question['tool']} {compact(question['arguments'])}"
+    if question["demands"]:
+        what = f"[{agreed(question)}, of {wanted(question)}{', escalated' if question['escalated'] else ''}]  {what}"
     return short(f"{where}  {what}", 1000)
 
 
 async def attend(terminal: Terminal, crib: Crib, owner: str | None) -> None:
-    """Asks the person at the terminal, one question after the other."""
+    """Ask the person at the terminal, one question after the other."""
     attending = _ApprovalWatch(terminal, crib)
     terminal.say("Waiting for questions; Ctrl-C leaves.", "dim")
     try:
-        async for asked in coming(crib, owner):
-            await attending.settle(asked)
+        async for pending in coming(crib, owner):
+            await attending.settle(pending)
     finally:
         await attending.leave()
 
@@ -75,26 +75,26 @@ class _ApprovalWatch:
         self._going: set[asyncio.Task[None]] = set()
 
     async def settle(self, pending: PendingQuestion) -> None:
-        """Asks until the question is answered or skipped, here or elsewhere."""
+        """Ask until the question is answered or skipped, here or elsewhere."""
         if pending.state != "open":
             return
         question, terminal = pending.question, self.terminal
         left = span(question.expires_at - time.time())
         terminal.say(f"\n{question.tool} in session {question.session} of {pending.session.owner}, {left} left", "cyan")
         if question.demands:
-            said = dataclasses.asdict(question)
-            terminal.say(f"{agreed(said)}, of {wanted(said)}", "cyan")
+            shown = dataclasses.asdict(question)
+            terminal.say(f"{agreed(shown)}, of {wanted(shown)}", "cyan")
         explain(terminal, question, NOTE)
         while True:
             try:
-                given = await first(self._ask(pending), self._moved_on(pending))
+                answer = await first(self._ask(pending), self._moved_on(pending))
             except LeftOpen:
                 terminal.say(f"Skipped. Later: {terminal.command('approvals', 'show', question.id)}", "dim")
                 return
             except CommandError as trouble:
                 terminal.say(trouble.message, "red")
                 continue
-            if given.action == "elsewhere" or await self._answer(pending, given):
+            if answer.action == "elsewhere" or await self._answer(pending, answer):
                 return
 
     async def _ask(self, pending: PendingQuestion) -> PromptAnswer:
@@ -102,7 +102,7 @@ class _ApprovalWatch:
 
         Raises:
             Left: they skip it.
-            Trouble: they changed nothing.
+            CommandError: they changed nothing.
         """
         question, terminal = pending.question, self.terminal
         if question.kind != "confirm":
@@ -139,9 +139,11 @@ class _ApprovalWatch:
         from toolcrib.errors import Refused
 
         action, scope = ("accept", "session") if answer.action == ALWAYS else (answer.action, "once")
-        said = AnswerInput(action, reason=answer.reason, scope=scope, arguments=answer.arguments, value=answer.value)
+        answer_input = AnswerInput(
+            action, reason=answer.reason, scope=scope, arguments=answer.arguments, value=answer.value
+        )
         try:
-            await give(question.session, question.question.id, said)
+            await give(question.session, question.question.id, answer_input)
         except Refused as refused:
             self.terminal.say(str(refused), "red")
             return refused.code in ("already_answered", "expired", "not_found")
@@ -152,7 +154,7 @@ class _ApprovalWatch:
         task = asyncio.ensure_future(self._outcome(question))
         self._going.add(task)
         task.add_done_callback(self._going.discard)
-        await asyncio.wait([task], timeout=SOON_S)  # what is over soon is told before the next question
+        await asyncio.wait([task], timeout=SOON_S)  # the end of a short call is shown before the next question
         if not task.done():
             self.terminal.say(f"{question.question.tool} goes on; its end is told here.", "dim")
         return True

@@ -87,13 +87,13 @@ async def list_audit(  # noqa: PLR0913 - the options of a command
 
     Every call that has ended is there, also what was denied, declined, refused, or ended unknown.
     """
-    from toolcrib.cli.sessions import found
+    from toolcrib.cli.sessions import session_row
     from toolcrib.cli.store_choice import reading_store
 
     cursors = dict(_cursor(text) for text in after or ())
     wanted = _AuditQuery(owner, tool, 0.0 if since is None else _time(since), cursors)
     async with reading_store(terminal.crib) as store:
-        only = None if session is None else (await found(store, session)).id
+        only = None if session is None else (await session_row(store, session)).id
         entries = _AuditReader(store, wanted, only).entries(follow)
         if terminal.json:
             async for entry in entries:
@@ -223,17 +223,19 @@ def _verdict(verdict: Mapping[str, Any] | None) -> str:
 
 
 def _approver(entry: Mapping[str, Any]) -> str:
-    said = next((one for one in reversed(entry["answers"]) if one["kind"] == "confirm"), None)
-    if said is None:
+    answer = next((one for one in reversed(entry["answers"]) if one["kind"] == "confirm"), None)
+    if answer is None:
         return ""
-    others = [one["actor"] for one in entry["answers"] if one is not said and one["question"] == said["question"]]
-    action = "edited" if said["edited"] else {"accept": "approved", "decline": "declined"}.get(said["action"], "ended")
-    why = f": {said['reason']}" if said.get("reason") else ""
-    if said["action"] == "accept":
-        who = ", ".join((*others, said["actor"]))
+    others = [one["actor"] for one in entry["answers"] if one is not answer and one["question"] == answer["question"]]
+    action = (
+        "edited" if answer["edited"] else {"accept": "approved", "decline": "declined"}.get(answer["action"], "ended")
+    )
+    why = f": {answer['reason']}" if answer.get("reason") else ""
+    if answer["action"] == "accept":
+        who = ", ".join((*others, answer["actor"]))
     else:
-        who = "".join(f"{other} approved, " for other in others) + said["actor"]
-    return short(f"{who} {action}{' for the session' if said.get('scope') == 'session' else ''}{why}", 80)
+        who = "".join(f"{other} approved, " for other in others) + answer["actor"]
+    return short(f"{who} {action}{' for the session' if answer.get('scope') == 'session' else ''}{why}", 80)
 
 
 def _outcome(entry: Mapping[str, Any]) -> str:
@@ -267,17 +269,17 @@ async def verify_audit(
     from toolcrib._session.audit import flaws, sessions_in
 
     lines = _lines(file)
-    found = list(flaws(lines, partial=partial))
+    problems = list(flaws(lines, partial=partial))
     if log:
-        found += await _compared(terminal, lines, sessions_in(lines) if partial else session, owner)
+        problems += await _compared(terminal, lines, sessions_in(lines) if partial else session, owner)
     if terminal.json:
-        terminal.data({"lines": len(lines), "flaws": [flaw._asdict() for flaw in found]})
+        terminal.data({"lines": len(lines), "flaws": [flaw._asdict() for flaw in problems]})
     else:
-        for flaw in found:
+        for flaw in problems:
             terminal.text(f"Line {flaw.line}: {flaw.message}" if flaw.line else f"Missing: {flaw.message}", "red")
-        if not found:
+        if not problems:
             terminal.text(f"{len(lines)} lines, nothing changed, nothing missing", "green")
-    return 1 if found else 0
+    return 1 if problems else 0
 
 
 async def _compared(

@@ -1,4 +1,4 @@
-"""A call from its first event to its last: shown while it runs, its questions asked, its result printed."""
+"""Follow a call from its first event to its last: show progress, ask its questions, print its result."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ class CallFollower(Follower):
     def leave(self, question: Question) -> None:
         """Leave a call that nobody here answers; where one that it made waits, this one stays and waits for it."""
         if self.terminal.json and question.call == self.call:
-            told = {"session": self.session.id, "call": self.call, "status": "waiting"}
-            self.terminal.data({**told, "question": dataclasses.asdict(question)})
+            waiting = {"session": self.session.id, "call": self.call, "status": "waiting"}
+            self.terminal.data({**waiting, "question": dataclasses.asdict(question)})
         else:
             self.settling.explain_waiting(question)
 

@@ -60,14 +60,14 @@ async def call(  # noqa: PLR0913 - the options of a command
     from toolcrib.cli.crib_choice import SOURCE_S, at_work
     from toolcrib.types import By
 
-    given = read_arguments(arguments)
+    values = read_arguments(arguments)
     async with at_work(terminal.crib, waits=False) as crib:
         if tool not in crib.catalog.view(("*",)).names:
             await crib.stock.arrive(tool, SOURCE_S)
         known = await _known(terminal, crib, tool, session)
-        given |= dict(pair(text, known) for text in arg or ())
+        values |= dict(pair(text, known) for text in arg or ())
         opened = await open_session(crib, session, owner, namespace)
-        called = await opened.submit(tool, given, by=By("user", user()))
+        called = await opened.submit(tool, values, by=By("user", user()))
         return await follow(terminal, opened, called.id, yes=yes)
 
 
@@ -97,24 +97,24 @@ async def answer(  # noqa: PLR0913 - the options of a command
     from toolcrib.cli.crib_choice import SOURCE_S, at_work
     from toolcrib.errors import Refused
 
-    said = read_value(value)
+    content = read_value(value)
     edited = read_object(args, "--args") if args is not None else None
     async with at_work(terminal.crib, waits=False) as crib:
-        asked = await asked_by_id(crib, question, SHOWN)
-        await crib.stock.arrive(asked.row.tool, SOURCE_S)
+        pending = await asked_by_id(crib, question, SHOWN)
+        await crib.stock.arrive(pending.row.tool, SOURCE_S)
         if edited is not None:
-            edited = {**asked.question.arguments, **edited}
+            edited = {**pending.question.arguments, **edited}
         # Who says the same again, after a lost connection say, gets the same outcome.
         who = actor or user()
         key = f"cli:{who}"
         try:
-            await asked.session.answer(question, action, said, arguments=edited, reason=reason, actor=who, key=key)
+            await pending.session.answer(question, action, content, arguments=edited, reason=reason, actor=who, key=key)
         except Refused as refused:
-            look = terminal.command("sessions", "show", asked.session.id)
+            look = terminal.command("sessions", "show", pending.session.id)
             advice = f"{refused.hint}; see {look}" if refused.hint else look
             raise CommandError(refused.message, advice, exit_code=1, code=refused.code) from None
-        code = await follow(terminal, asked.session, asked.row.id, after=await asked.answered_at(), yes=yes)
-        await see_through(terminal, asked)
+        code = await follow(terminal, pending.session, pending.row.id, after=await pending.answered_at(), yes=yes)
+        await see_through(terminal, pending)
         return code
 
 
@@ -122,7 +122,7 @@ def read_object(text: str | None, name: str) -> dict[str, Any]:
     """A JSON object that somebody typed.
 
     Raises:
-        Trouble: it is none.
+        CommandError: it is none.
     """
     if text is None or not text.strip():
         return {}
@@ -144,7 +144,7 @@ def read_value(text: str | None) -> Any:
     """A JSON value that somebody typed; a plain word is a text.
 
     Raises:
-        Trouble: it begins like JSON and is none.
+        CommandError: it begins like JSON and is none.
     """
     if text is None:
         return None
@@ -162,7 +162,7 @@ def read_arguments(text: str | None) -> dict[str, Any]:
     """The arguments of a call that somebody typed; `-` reads them from standard input.
 
     Raises:
-        Trouble: they are no JSON object.
+        CommandError: they are no JSON object.
     """
     return read_object(sys.stdin.read() if text == "-" else text, ARGUMENTS)
 
@@ -171,7 +171,7 @@ def pair(text: str, tool: Tool | None) -> tuple[str, Any]:
     """One `key=value`; where the schema wants a text it is one, else JSON is read as JSON.
 
     Raises:
-        Trouble: it is no pair.
+        CommandError: it is no pair.
     """
     name, sign, value = text.partition("=")
     if not sign or not name:

@@ -235,8 +235,8 @@ class ChatLoop:
     # Beginning and end
 
     def _greet(self) -> None:
-        """Says who answers, and what was said last in a conversation that goes on."""
-        asked, active = self.next, self.talk.conversation.line.active
+        """Show who answers, and the last messages of a conversation that goes on."""
+        requested, active = self.next, self.talk.conversation.line.active
         if active:
             self.next = None
         if self.terminal.interactive:
@@ -244,8 +244,8 @@ class ChatLoop:
         for event in self.talk.past[-LAST:]:
             who = "you" if event.fields["role"] == "user" else event.fields.get("agent", "")
             self.terminal.say(f"{who}: {short(event.fields['content'], 400)}", "dim")
-        if active and asked not in (None, active):
-            self.terminal.say(f"{active} answers here by now; /agent {asked} changes that", "yellow")
+        if active and requested not in (None, active):
+            self.terminal.say(f"{active} answers here by now; /agent {requested} changes that", "yellow")
 
     async def _leave(self) -> None:
         """Says what all of it took, and how to go on."""

@@ -57,7 +57,7 @@ async def up(
     if load and not _examples(crib):
         raise _nothing_to_load()
     if not terminal.json and terminal.out.is_terminal:
-        terminal.together = True  # what is said then stands above the table
+        terminal.together = True  # messages then appear above the table
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     folder = _folder(data, choice)
@@ -131,7 +131,7 @@ def _known(choice: Choice) -> Choice:
 
 
 def _folder(data: Path | None, choice: Choice) -> Path:
-    """Where all is kept; version control is told that it is not for it."""
+    """Make the folder of all data, and have version control ignore it."""
     beside = Path(choice.crib).parent if choice.crib and Path(choice.crib).is_file() else Path()
     folder = (data or beside / ".toolcrib" / "cluster").resolve()
     (folder / "log").mkdir(parents=True, exist_ok=True)
@@ -150,7 +150,7 @@ def _commands(workers: int, load: float) -> list[dict[str, list[str]]]:
 async def _running(
     terminal: Terminal, choice: Choice, folder: Path, commands: list[dict[str, list[str]]]
 ) -> AsyncIterator[tuple[ProcessGroups, Choice]]:
-    """The processes, and what their nodes were told to join; they are stopped in the reverse order."""
+    """Run the processes, and yield them with what their nodes join; they are stopped in reverse order."""
     from toolcrib.cli.cluster_processes import NodeProcess, ProcessGroups, ServiceProcess
     from toolcrib.testing.services import NatsServer, PostgresServer
 
@@ -165,8 +165,8 @@ async def _running(
             await crew.start(ServiceProcess(nats, "engine"))
             choice = choice._replace(engine=nats.url)
         # Others may read the words of a command, and a URL may hold a password; its environment they cannot read.
-        given = {"TOOLCRIB_CRIB": choice.crib, "TOOLCRIB_STORE": choice.store, "TOOLCRIB_ENGINE": choice.engine}
-        env = {**os.environ, **{name: value for name, value in given.items() if value}}
+        variables = {"TOOLCRIB_CRIB": choice.crib, "TOOLCRIB_STORE": choice.store, "TOOLCRIB_ENGINE": choice.engine}
+        env = {**os.environ, **{name: value for name, value in variables.items() if value}}
         for group in commands:
             nodes = [
                 NodeProcess(

@@ -44,7 +44,7 @@ class ChildProcess(ABC):
         """Returns when it is ready.
 
         Raises:
-            Trouble: it did not become so.
+            CommandError: it did not become so.
         """
 
     @abstractmethod
@@ -83,11 +83,11 @@ class ServiceProcess(ChildProcess):
         try:
             self._service.start()
         except ServiceError as error:
-            what, _, said = str(error).partition("\n")
+            what, _, detail = str(error).partition("\n")
             advice = f"another cluster may use {self._service.folder}: stop it, or name another folder with --data"
             if "pip install" in what:
                 advice = INSTALL
-            raise CommandError(f"{what}\n{said}".strip(), advice, exit_code=1, code="cluster") from None
+            raise CommandError(f"{what}\n{detail}".strip(), advice, exit_code=1, code="cluster") from None
 
     async def stop(self) -> None:
         """Stops it; what it has is on disk."""
@@ -141,7 +141,7 @@ class NodeProcess(ChildProcess):
         if not ready.is_set():
             await self.stop()
             raise CommandError(
-                f"{self.label} did not start: {self._said()}", f"see {self._log}", exit_code=1, code="cluster"
+                f"{self.label} did not start: {self._last_output()}", f"see {self._log}", exit_code=1, code="cluster"
             )
 
     async def stop(self) -> None:
@@ -182,11 +182,11 @@ class NodeProcess(ChildProcess):
             if line.startswith(b"ready"):
                 ready.set()
 
-    def _said(self) -> str:
-        """The error that it ended with, else the last of what it said."""
+    def _last_output(self) -> str:
+        """Return the error that it ended with, else its last output."""
         lines = self._log.read_bytes()[self._from :].decode("utf-8", "replace").strip().splitlines()
         errors = [line.removeprefix("Error: ") for line in lines if line.startswith("Error: ")]
-        return "\n".join(errors[-1:] or lines[-3:]) or "it said nothing"
+        return "\n".join(errors[-1:] or lines[-3:]) or "no output"
 
 
 class ProcessGroups:

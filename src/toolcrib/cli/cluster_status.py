@@ -38,7 +38,7 @@ WATCHER = "watch"
 
 
 class ClusterView(NamedTuple):
-    """A cluster at one moment. `rate` is calls a second, and None as long as that cannot be told."""
+    """A cluster at one moment. `rate` is calls a second, and None until it is known."""
 
     at: float
     nodes: list[dict[str, Any]]
@@ -119,7 +119,7 @@ class ClusterMonitor:
         self._last = ClusterView(0.0, [], [], None)
 
     async def look(self) -> ClusterView:
-        """The cluster now; where the store is away, that is said beside what was last known."""
+        """Return the cluster now; while the store is away, its last known state and the problem."""
         from toolcrib.errors import StoreError
 
         services = await asyncio.gather(*(self._service(name, url) for name, url in self._services.items()))
@@ -143,7 +143,7 @@ class ClusterMonitor:
         return {"label": label, "role": role, "pid": child and child.pid, "state": "alive" if alive else "away"}
 
     def _nodes(self, known: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The nodes of the store; of those that we started we know at once when they die."""
+        """Return the nodes of the store; the death of those that we started is known at once."""
         for node in known:
             child = self._children.get(node["label"])
             if child is not None and child.pid != node["pid"]:
@@ -154,8 +154,8 @@ class ClusterMonitor:
             for child in self._children.values()
             if child.label not in self._services and child.pid not in heard
         ]
-        found = [*known, *(node for node in rest if node["state"] == "starting" or node["label"] not in _labels(known))]
-        return sorted(found, key=lambda node: (node["role"], node["label"], node["state"]))
+        nodes = [*known, *(node for node in rest if node["state"] == "starting" or node["label"] not in _labels(known))]
+        return sorted(nodes, key=lambda node: (node["role"], node["label"], node["state"]))
 
     def _lanes(self, counts: dict[str, dict[str, int]]) -> list[dict[str, Any]]:
         lanes = [
@@ -170,7 +170,7 @@ async def opened(url: str) -> AsyncIterator[SharedStore]:
     """The store of a cluster, for somebody who only looks.
 
     Raises:
-        Trouble: machines do not share such a store.
+        CommandError: machines do not share such a store.
     """
     from toolcrib.store import open_store
 
@@ -199,8 +199,10 @@ async def _reached(url: str) -> bool:
 
 
 def _facts(node: Node) -> dict[str, Any]:
-    told = {key: node.facts.get(key) for key in ("label", "role", "host", "pid", "slots", "running", "done", "version")}
-    return {"name": node.name, **told, "state": "alive" if node.alive else "dead", "age": round(node.age, 3)}
+    facts = {
+        key: node.facts.get(key) for key in ("label", "role", "host", "pid", "slots", "running", "done", "version")
+    }
+    return {"name": node.name, **facts, "state": "alive" if node.alive else "dead", "age": round(node.age, 3)}
 
 
 def _labels(nodes: Iterable[dict[str, Any]]) -> set[str]:

@@ -73,14 +73,14 @@ def command(app: typer.Typer, name: str, *, serves: bool = False, speaks: bool =
     def add(function: Command) -> Command:
         own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
 
-        def run(ctx: typer.Context, **given: Any) -> None:
-            shared = {name: given.pop(name) or (ctx.obj or {}).get(name) for name in _SHARED}
+        def run(ctx: typer.Context, **options: Any) -> None:
+            shared = {name: options.pop(name) or (ctx.obj or {}).get(name) for name in _SHARED}
             choice = Choice(*(None if shared[n] is None else str(shared[n]) for n in ("crib", "store", "engine")))
             terminal = Terminal(choice, json=bool(shared["json"]), debug=bool(shared["debug"]))
             if terminal.json and not speaks:
                 terminal.keep_output()
             try:
-                code = perform(terminal, lambda: function(terminal, **given), serves=serves)
+                code = perform(terminal, lambda: function(terminal, **options), serves=serves)
             finally:
                 terminal.give_output_back()
             raise typer.Exit(code)
@@ -102,7 +102,7 @@ _OPTIONS = [
 
 
 def perform(terminal: Terminal, work: Callable[[], Coroutine[Any, Any, int | None]], *, serves: bool = False) -> int:
-    """Runs a command to its exit code; whatever goes wrong is said in a line with the next step, never as a stack."""
+    """Run a command and return its exit code; an error is one line with the next step, never a stack trace."""
     _trace(terminal)
     gc.freeze()  # what is loaded by now stays
     gc.enable()
@@ -192,9 +192,9 @@ def _explained(error: Exception) -> CommandError:
             return CommandError(str(error), advice, exit_code=1, code="store")
         case ToolcribError():
             return CommandError(str(error), _next(error, "see `toolcrib --help`"), exit_code=1, code="error")
-    said = f"{type(error).__name__}: {error}"
+    detail = f"{type(error).__name__}: {error}"
     return CommandError(
-        f"Something unexpected happened: {said}",
+        f"Something unexpected happened: {detail}",
         "run it again with --debug and report it",
         exit_code=1,
         code="internal",
@@ -202,7 +202,7 @@ def _explained(error: Exception) -> CommandError:
 
 
 def _next(error: Exception, usual: str) -> str:
-    """The next step; a message that says what to install has said it."""
+    """Return the next step; a message that says what to install needs none."""
     return INSTALL if "pip install" in str(error) else usual
 
 
@@ -222,17 +222,17 @@ class _OneLine(logging.Handler):
 
 
 def where(error: BaseException) -> str:
-    """An exception in one line, with the place that raised it; one of ours blames the code that called us."""
+    """Describe an exception in one line with the place that raised it; for one of ours, the code that called us."""
     from toolcrib.errors import ToolcribError
 
-    said = short(f"{type(error).__name__}: {error}", 200)
+    summary = short(f"{type(error).__name__}: {error}", 200)
     places = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     if isinstance(error, SyntaxError):
-        return said if error.filename is None else f"SyntaxError: {error.msg} ({error.filename}:{error.lineno})"
+        return summary if error.filename is None else f"SyntaxError: {error.msg} ({error.filename}:{error.lineno})"
     if isinstance(error, ToolcribError):
         theirs = [one for one in places if not one[0].startswith("<") and not Path(one[0]).is_relative_to(_OURS)]
         places = theirs or places
-    return f"{said} ({places[-1][0]}:{places[-1][1]})" if places else said
+    return f"{summary} ({places[-1][0]}:{places[-1][1]})" if places else summary
 
 
 def _trace(terminal: Terminal) -> None:

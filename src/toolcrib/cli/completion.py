@@ -30,10 +30,10 @@ def complete_definition(ctx: typer.Context, incomplete: str) -> list[tuple[str, 
     choice = _choice(ctx)._replace(store=None)
     try:
         source = source_of(DefinitionSelection(choice, ctx.params.get("root") or (), ctx.params.get("pack") or ()))
-        found = [(one.id, one.description) for one in source.library.list()]
+        definitions = [(one.id, one.description) for one in source.library.list()]
     except Exception:  # noqa: BLE001 - as below
         return []
-    return [(id, text.partition("\n")[0]) for id, text in found if id.startswith(incomplete)]
+    return [(id, text.partition("\n")[0]) for id, text in definitions if id.startswith(incomplete)]
 
 
 def complete_shown(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
@@ -97,5 +97,5 @@ async def _questions(choice: Choice, incomplete: str) -> list[tuple[str, str]]:
     from toolcrib.cli.store_choice import reading_store
 
     async with reading_store(choice) as store:
-        asked = await open_questions(store)
-    return [(question.id, question.prompt) for question in asked if question.id.startswith(incomplete)]
+        questions = await open_questions(store)
+    return [(question.id, question.prompt) for question in questions if question.id.startswith(incomplete)]

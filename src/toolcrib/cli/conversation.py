@@ -1,4 +1,4 @@
-"""A conversation with the agents of a session, followed in its log: shown, its questions asked, its end found.
+"""Follow a conversation with the agents of a session in its log: show it, ask its questions, see its end.
 
 Where it stands is a fold of the events that were shown, so that nothing is over before it was seen.
 """
@@ -35,7 +35,7 @@ class ConversationFollower(Follower):
         self.conversation = Conversation()
         self.silent = False
         self.past: list[Event] = []
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self.stage = None if terminal.json else ConversationDisplay(terminal, self.conversation, names=names)
 
     async def recall(self, until: int) -> None:
@@ -46,13 +46,13 @@ class ConversationFollower(Follower):
             self.conversation.advance(event)
             if self.stage is not None:
                 self.stage.note(event)
-            if event.kind == "message" and self._said(event):
+            if event.kind == "message" and self._is_spoken(event):
                 self.past.append(event)
             elif event.kind == "run_finished":
-                self._told.add(event.fields["run"])
+                self._reported.add(event.fields["run"])
 
-    def _said(self, event: Event) -> bool:
-        """True if somebody says something in the conversation itself."""
+    def _is_spoken(self, event: Event) -> bool:
+        """True if an event is a message of the conversation itself."""
         run = self.conversation.runs.get(event.fields.get("run") or "")
         return event.fields["role"] != "note" and bool(event.fields["content"]) and (run is None or run.parent is None)
 
@@ -145,9 +145,9 @@ class ConversationFollower(Follower):
         return any(one.run is None for one in self.conversation.queue)
 
     def _waits(self, run: AgentRun) -> bool:
-        """True if it waits for answers that nobody gives here."""
-        asked = self.conversation.questions(run) if run.status == "waiting" else None
-        return asked is not None and self.left.keys() >= set(asked)
+        """True if the run waits for answers that nobody here gives."""
+        questions = self.conversation.questions(run) if run.status == "waiting" else None
+        return questions is not None and self.left.keys() >= set(questions)
 
     def _wakes(self) -> bool:
         """True if a result is about to start a run."""
@@ -196,18 +196,18 @@ class ConversationFollower(Follower):
     # What it took
 
     async def used(self) -> dict[str, Usage]:
-        """What was used in the whole session, by agent."""
-        found: dict[str, Usage] = {}
+        """Return the usage of the whole session by agent."""
+        usage: dict[str, Usage] = {}
         async for event in self.session.events(0, follow=False):
             if event.kind == "message" and event.fields.get("usage"):
                 agent = event.fields["agent"]
-                found[agent] = found.get(agent, NOTHING) + Usage.read(event.fields["usage"])
-        return found
+                usage[agent] = usage.get(agent, NOTHING) + Usage.read(event.fields["usage"])
+        return usage
 
     def report(self) -> None:
-        """Says what the runs took that were not told of yet."""
-        runs = [run for run in self.conversation.runs.values() if run.parent is None and run.id not in self._told]
-        self._told.update(run.id for run in runs if run.finished is not None)
+        """Show the usage of runs that were not reported yet."""
+        runs = [run for run in self.conversation.runs.values() if run.parent is None and run.id not in self._reported]
+        self._reported.update(run.id for run in runs if run.finished is not None)
         if runs and not self.terminal.json:
             total = sum((run.usage for run in runs), NOTHING)
             self.terminal.say(
@@ -225,7 +225,7 @@ async def _ended(task: asyncio.Future[Any] | None) -> None:
 async def see_through(terminal: Terminal, question: PendingQuestion) -> None:
     """Goes on with the run whose question was answered here, until it is over or waits again.
 
-    Who reads JSON is told of the call alone.
+    JSON output has the call alone.
     """
     session, row = question.session, await question.session._row(question.row.id)
     if not question.question.path or row.done_seq is None or session.crib.agents is None:

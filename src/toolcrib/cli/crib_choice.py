@@ -154,7 +154,7 @@ async def started(crib: Crib) -> None:
 
     crib.patience = SOON_S
     until = time.monotonic() + _patience()
-    told = float("-inf")
+    logged_at = float("-inf")
     while True:
         try:
             await crib.start()
@@ -163,19 +163,19 @@ async def started(crib: Crib) -> None:
             now = time.monotonic()
             if not error.absent or now >= until:
                 raise
-            if now - told >= TELL_S:
-                told = now
+            if now - logged_at >= TELL_S:
+                logged_at = now
                 log.warning("waiting for it, up to %g s: %s", until - now, error)
         await asyncio.sleep(RETRY_S)
 
 
 def _patience() -> float:
     """How long to wait for a store or an engine that is not there, in seconds."""
-    given = os.environ.get(WAIT, str(WAIT_S))
+    value = os.environ.get(WAIT, str(WAIT_S))
     try:
-        return max(float(given), 0.0)
+        return max(float(value), 0.0)
     except ValueError:
-        raise CommandError(f"{WAIT} is a number of seconds, not '{given}'", f"unset it, or say {WAIT}=60") from None
+        raise CommandError(f"{WAIT} is a number of seconds, not '{value}'", f"unset it, or say {WAIT}=60") from None
 
 
 @asynccontextmanager

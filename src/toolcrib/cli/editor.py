@@ -21,7 +21,7 @@ async def edited(terminal: Terminal, arguments: Mapping[str, Any]) -> dict[str, 
     """The arguments as the person leaves them; what is no JSON is opened again, if they like.
 
     Raises:
-        Trouble: nothing was changed, or the person gave up.
+        CommandError: nothing was changed, or the person gave up.
     """
     before = exact(dict(arguments), 2) + "\n"
     text = before

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Follower:
-    """Follows the log of a session: events are shown, and questions asked of whoever is there.
+    """Follow the log of a session: show events, and ask questions of whoever is there.
 
     What is shown, and when it is over, is for those who follow something in particular. `left` are the questions that
     nobody answered here.

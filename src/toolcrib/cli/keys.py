@@ -88,13 +88,13 @@ async def _check_namespaces(terminal: Terminal, names: Sequence[str]) -> None:
 
     async with stocked(terminal.crib) as crib:
         for name, close in unknown_namespaces(crib, names):
-            told = f"No tool has the namespace '{name}'"
+            message = f"No tool has the namespace '{name}'"
             if crib.stock.pending or crib.stock.unwell():
-                terminal.say(f"{told}; sources that are away may bring it.", "yellow")
+                terminal.say(f"{message}; sources that are away may bring it.", "yellow")
                 continue
             known = ", ".join(crib.catalog.namespaces())
             advice = f"there are {known}" if close is None else f"did you mean '{close}'?"
-            raise CommandError(told, advice, exit_code=1, code="not_found")
+            raise CommandError(message, advice, exit_code=1, code="not_found")
 
 
 def _seconds(text: str) -> float:

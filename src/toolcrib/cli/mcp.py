@@ -87,8 +87,8 @@ def _snippet(choice: Choice, name: str | None) -> dict[str, Any]:
     else:
         raise CommandError(f"There is no {path}", "go to the folder of a crib.yaml, or name a crib with --crib")
     data: dict[str, Any] = {"command": sys.executable, "args": ["-m", "toolcrib", "mcp", "--crib", crib]}
-    if given := {key: value for key, value in env.items() if value}:
-        data["env"] = given
+    if variables := {key: value for key, value in env.items() if value}:
+        data["env"] = variables
     return {"mcpServers": {legal(name or called): data}}
 
 
@@ -130,7 +130,7 @@ async def add_server(  # noqa: PLR0913 - the options of a command
     if breaker is not None:
         settings["breaker"] = breaker or False
     entry = mcp_entries.ServerEntry(
-        name, _line(where), trusted, _given(env, "--env"), _given(header, "--header"), settings
+        name, _line(where), trusted, _pairs(env, "--env"), _pairs(header, "--header"), settings
     )
     if legal(name) != name:
         raise CommandError(f"'{name}' cannot be a namespace", f"call it '{legal(name)}'")
@@ -140,13 +140,13 @@ async def add_server(  # noqa: PLR0913 - the options of a command
         )
     _at_odds(entry)
     server = None if no_check else entry.server(path.parent)
-    state = None if server is None else await _asked(server)
+    state = None if server is None else await _probed(server)
     if state is not None and state.about is None:
         return _tell_away(terminal, path, state)
     mcp_entries.add(path, [entry])
     if terminal.json:
-        told = {"name": name, "mcp": entry.mcp, "ok": None} if state is None else _state(state)
-        terminal.data({"path": str(path), **told})
+        report = {"name": name, "mcp": entry.mcp, "ok": None} if state is None else _state(state)
+        terminal.data({"path": str(path), **report})
         return 0
     terminal.text(f"Added {name} to {path}", "green")
     if state is not None and state.about is not None:
@@ -188,8 +188,8 @@ async def list_servers(
     no_check: Annotated[bool, typer.Option("--no-check", help="Do not start them.")] = False,
 ) -> None:
     """List the MCP servers of the crib, and whether they answer."""
-    found = _servers(terminal)
-    states = [_State(one) for one in found] if no_check else await asyncio.gather(*map(_asked, found))
+    entries = _servers(terminal)
+    states = [_State(one) for one in entries] if no_check else await asyncio.gather(*map(_probed, entries))
     if terminal.json:
         terminal.data([_state(state) for state in states])
     elif not states:
@@ -208,7 +208,7 @@ async def inspect_server(
     header: HeaderOption = None,
 ) -> int:
     """Show the tools of an MCP server. Also their arguments and hints; exit code 1 where it is away."""
-    state = await _asked(_meant(terminal, server, _given(env, "--env"), _given(header, "--header")))
+    state = await _probed(_meant(terminal, server, _pairs(env, "--env"), _pairs(header, "--header")))
     if state.about is None:
         closed = "answered HTTP 401" in state.problem
         advice = (
@@ -227,14 +227,14 @@ async def inspect_server(
 # What was typed
 
 
-def _given(pairs: Sequence[str] | None, option: str) -> dict[str, str]:
-    """`KEY=VALUE`; a variable alone stands for what it is at every start."""
+def _pairs(pairs: Sequence[str] | None, option: str) -> dict[str, str]:
+    """Parse `KEY=VALUE`; a variable alone is read from the environment at every start."""
     made = {}
     for pair in pairs or ():
-        key, found, value = pair.partition("=")
-        if not key.strip() or (not found and option != "--env"):
+        key, separator, value = pair.partition("=")
+        if not key.strip() or (not separator and option != "--env"):
             raise CommandError(f"{option} {pair}: expected KEY=VALUE", f"write {option} KEY=VALUE")
-        made[key.strip()] = value.strip() if found else f"${{{key.strip()}}}"
+        made[key.strip()] = value.strip() if separator else f"${{{key.strip()}}}"
     return {key: value for key, value in made.items() if value}
 
 
@@ -297,7 +297,7 @@ def _servers(terminal: Terminal) -> list[Mcp]:
 
 
 class _State(NamedTuple):
-    """A server, and what it said or why it said nothing."""
+    """A server, and its answer or why there was none."""
 
     source: Mcp
     about: ServerDescription | None = None
@@ -310,7 +310,7 @@ class _State(NamedTuple):
         return settings.url or shlex.join(settings.command)
 
 
-async def _asked(source: Mcp) -> _State:
+async def _probed(source: Mcp) -> _State:
     from toolcrib.errors import ToolFailure
 
     try:

@@ -24,12 +24,12 @@ KeyOption = Annotated[
 
 async def refresh(terminal: Terminal, name: Name, url: UrlOption = None, key_env: KeyOption = TOKEN) -> None:
     """Have a running server list the tools of an MCP server anew."""
-    _tell(terminal, await _asked(terminal, "POST", f"/mcp/{quote(name)}/refresh", url, key_env))
+    _tell(terminal, await _request(terminal, "POST", f"/mcp/{quote(name)}/refresh", url, key_env))
 
 
 async def restart(terminal: Terminal, name: Name, url: UrlOption = None, key_env: KeyOption = TOKEN) -> None:
     """Have a running server start an MCP server again. Calls that it works on end as if it had died."""
-    _tell(terminal, await _asked(terminal, "POST", f"/mcp/{quote(name)}/restart", url, key_env))
+    _tell(terminal, await _request(terminal, "POST", f"/mcp/{quote(name)}/restart", url, key_env))
 
 
 async def logs(terminal: Terminal, name: Name, url: UrlOption = None, key_env: KeyOption = TOKEN) -> None:
@@ -37,25 +37,25 @@ async def logs(terminal: Terminal, name: Name, url: UrlOption = None, key_env: K
 
     That is the end of their standard error.
     """
-    told = await _asked(terminal, "GET", f"/mcp/{quote(name)}/log", url, key_env)
+    answer = await _request(terminal, "GET", f"/mcp/{quote(name)}/log", url, key_env)
     if terminal.json:
-        terminal.data(told)
-    elif told["lines"]:
-        for text in told["lines"]:
+        terminal.data(answer)
+    elif answer["lines"]:
+        for text in answer["lines"]:
             terminal.text(text)
     else:
         terminal.say(f"{name} wrote nothing.")
 
 
-def _tell(terminal: Terminal, told: dict[str, Any]) -> None:
+def _tell(terminal: Terminal, status: dict[str, Any]) -> None:
     if terminal.json:
-        terminal.data(told)
+        terminal.data(status)
     else:
-        reason = f" ({told['reason']})" if told["reason"] else ""
-        terminal.text(f"{told['name']}: {told['status']}{reason}, {told['tools']} tools", "green")
+        reason = f" ({status['reason']})" if status["reason"] else ""
+        terminal.text(f"{status['name']}: {status['status']}{reason}, {status['tools']} tools", "green")
 
 
-async def _asked(terminal: Terminal, method: str, path: str, url: str | None, key_env: str) -> dict[str, Any]:
+async def _request(terminal: Terminal, method: str, path: str, url: str | None, key_env: str) -> dict[str, Any]:
     from toolcrib.client import RemoteCrib
     from toolcrib.errors import Refused
 
@@ -63,8 +63,8 @@ async def _asked(terminal: Terminal, method: str, path: str, url: str | None, ke
     at = url or f"http://{config.host}:{config.port}"
     try:
         async with RemoteCrib(at, key=os.environ.get(key_env), patience=PATIENCE_S) as crib:
-            told: dict[str, Any] = (await crib.link.ask(method, path)).json()
-            return told
+            answer: dict[str, Any] = (await crib.link.ask(method, path)).json()
+            return answer
     except Refused as error:
         advice = (
             f"is `toolcrib serve` running at {at}? --url names another place; {key_env} holds its key or start token"

@@ -65,10 +65,10 @@ async def import_servers(
 
 def _gathered(terminal: Terminal, file: Path | None) -> list[DesktopServer]:
     if file is not None:
-        found = read(file, Path.cwd())
-        if not found:
+        servers = read(file, Path.cwd())
+        if not servers:
             raise CommandError(f"{file} names no MCP servers", "name a JSON file with mcpServers", exit_code=1)
-        return found
+        return servers
     made: list[DesktopServer] = []
     for path in filter(Path.is_file, places(Path.home(), Path.cwd())):
         try:
@@ -82,11 +82,11 @@ def _gathered(terminal: Terminal, file: Path | None) -> list[DesktopServer]:
     return made
 
 
-def _sorted(found: Sequence[DesktopServer], there: set[str]) -> tuple[dict[str, ServerEntry], list[dict[str, str]]]:
+def _sorted(servers: Sequence[DesktopServer], there: set[str]) -> tuple[dict[str, ServerEntry], list[dict[str, str]]]:
     """What can be added by its name, and why the rest cannot."""
     fit: dict[str, ServerEntry] = {}
     rest = []
-    for one in found:
+    for one in servers:
         problem = one.problem
         if one.entry is not None and one.entry.name in there:
             problem = f"there is a server '{one.entry.name}' in the crib already"
@@ -160,7 +160,7 @@ def read(path: Path, project: Path | None = None) -> list[DesktopServer]:
     """The servers that a file names, for all projects and for this one.
 
     Raises:
-        Trouble: it cannot be read.
+        CommandError: it cannot be read.
     """
     try:
         data = json.loads(path.read_text("utf-8-sig"))
@@ -168,7 +168,7 @@ def read(path: Path, project: Path | None = None) -> list[DesktopServer]:
         raise CommandError(f"Cannot read {path}: {error.strerror}", "name the JSON file of an MCP client") from None
     except (ValueError, RecursionError) as error:
         raise CommandError(f"{path} is no JSON: {error}", "name the JSON file of an MCP client") from None
-    return [_found(name, said, path) for name, said in _servers(data, project)]
+    return [_server(name, entry, path) for name, entry in _servers(data, project)]
 
 
 def _servers(data: Any, project: Path | None) -> Iterator[tuple[str, Any]]:
@@ -183,7 +183,7 @@ def _servers(data: Any, project: Path | None) -> Iterator[tuple[str, Any]]:
         yield from _servers(projects.get(str(project)), None)
 
 
-def _found(name: str, value: Any, path: Path) -> DesktopServer:
+def _server(name: str, value: Any, path: Path) -> DesktopServer:
     try:
         if not isinstance(value, Mapping):
             raise _Unfit("it is no description of a server")
@@ -223,10 +223,10 @@ def _command(data: Mapping[str, Any]) -> str:
 
 def _texts(data: Mapping[str, Any], key: str) -> dict[str, str]:
     """Texts by name; what other programs call `${env:NAME}` is `${NAME}` here."""
-    given = data.get(key) or {}
-    if not isinstance(given, Mapping):
+    values = data.get(key) or {}
+    if not isinstance(values, Mapping):
         raise _Unfit(f"its {key} is no mapping")
-    made = {str(name): _ENVIRONMENT.sub(r"${\1}", str(value)) for name, value in given.items() if value is not None}
+    made = {str(name): _ENVIRONMENT.sub(r"${\1}", str(value)) for name, value in values.items() if value is not None}
     for name, value in made.items():
         if _OTHER.search(value):
             raise _Unfit(f"only the program that it was written for fills in {key}.{name}")

@@ -33,24 +33,24 @@ async def why(
     from toolcrib.cli.tools import stocked
     from toolcrib.errors import Refused
 
-    given = read_arguments(arguments)
+    values = read_arguments(arguments)
     async with stocked(terminal.crib) as crib:
         if preset is not None:
             crib.pipeline.policy = _preset(crib, preset)
         name = owner or os.environ.get("USER") or "cli"
         session = await crib.open(owner=name, namespaces=sorted(crib.catalog.namespaces()))
-        given |= dict(pair(text, crib.catalog.view(("*",)).names.get(tool)) for text in arg or ())
+        values |= dict(pair(text, crib.catalog.view(("*",)).names.get(tool)) for text in arg or ())
         try:
-            found = session.why(tool, given)
+            explanation = session.why(tool, values)
         except Refused as refused:
             advice = refused.hint or f"look at: {terminal.command('tools', 'show', tool)}"
             raise CommandError(refused.message, advice, exit_code=1, code=refused.code) from None
     if terminal.json:
-        terminal.data(found.data())
+        terminal.data(explanation.data())
     else:
-        for line in found.lines():
+        for line in explanation.lines():
             terminal.text(line)
-    return CODES[found.verdict.effect]
+    return CODES[explanation.verdict.effect]
 
 
 def _preset(crib: Crib, name: str) -> Any:
@@ -77,11 +77,11 @@ async def check(terminal: Terminal) -> int:
     async with stocked(terminal.crib) as crib:
         if rules_of(crib.pipeline.policy) is None:
             raise CommandError("This crib has a policy of its own making", "only policies made of rules can be checked")
-        found = [one for one in await review(crib) if one.about in ("policy", "config")]
+        findings = [one for one in await review(crib) if one.about in ("policy", "config")]
     if terminal.json:
-        terminal.data({"remarks": [str(one) for one in found], "findings": [one.data() for one in found]})
-    elif found:
-        show(terminal, found)
+        terminal.data({"remarks": [str(one) for one in findings], "findings": [one.data() for one in findings]})
+    elif findings:
+        show(terminal, findings)
     else:
         terminal.text("The policy loads, and there is nothing to remark.")
-    return 1 if any(one.severity != "info" for one in found) else 0
+    return 1 if any(one.severity != "info" for one in findings) else 0

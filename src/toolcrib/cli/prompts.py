@@ -21,7 +21,7 @@ _BOOLEANS = {"y": True, "yes": True, "true": True, "n": False, "no": False, "fal
 
 
 class PromptAnswer(NamedTuple):
-    """What a person said to a question."""
+    """The answer of a person to a question."""
 
     action: str
     value: Any = None
@@ -37,7 +37,7 @@ LEAVE = "Ctrl-D leaves it waiting, Ctrl-C cancels the call."
 
 
 def explain(terminal: Terminal, question: Question, note: str = LEAVE) -> None:
-    """Shows what is asked, about what, and how to get away."""
+    """Show the question, its arguments, and how to leave it."""
     terminal.say(f"? {question.prompt}", "bold yellow")
     for name, value in question.arguments.items():
         terminal.say(f"    {name} = {exact(value)}")
@@ -52,7 +52,7 @@ async def ask(terminal: Terminal, question: Question) -> PromptAnswer:
     """Asks until there is an answer.
 
     Raises:
-        Left: the person wants to answer later.
+        LeftOpen: the person wants to answer later.
     """
     if question.kind == "confirm":
         return await _confirm(terminal, question)
@@ -86,14 +86,14 @@ async def pick(terminal: Terminal, prompt: str, choices: Mapping[str, str]) -> s
     """One of some choices, by its letter or its word; `later` leaves.
 
     Raises:
-        Left: the choice is `later`.
+        LeftOpen: the choice is `later`.
     """
     shown = ", ".join(
         f"[{letter}]{word[1:]}" if word.startswith(letter) else f"[{letter}] {word}" for letter, word in choices.items()
     )
     while True:
-        said = (await line(terminal, f"{prompt} {shown}: ")).strip().lower()
-        letter = next((letter for letter, word in choices.items() if said in (letter, word)), None)
+        typed = (await line(terminal, f"{prompt} {shown}: ")).strip().lower()
+        letter = next((letter for letter, word in choices.items() if typed in (letter, word)), None)
         if letter == "l":
             raise LeftOpen
         if letter is not None:
@@ -101,7 +101,7 @@ async def pick(terminal: Terminal, prompt: str, choices: Mapping[str, str]) -> s
 
 
 async def value_for(terminal: Terminal, schema: Any, name: str = "answer") -> Any:
-    """A value that a schema describes, asked for field by field."""
+    """Prompt for a value that a schema describes, field by field."""
     from toolcrib.schema import llm_schema
 
     view = llm_schema(schema) if isinstance(schema, Mapping) else {}
@@ -167,7 +167,7 @@ async def line(terminal: Terminal, prompt: str) -> str:
     """One line that a person types.
 
     Raises:
-        Left: the person ended the input with Ctrl-D.
+        LeftOpen: the person ended the input with Ctrl-D.
     """
     from toolcrib.cli.terminal import styled
 

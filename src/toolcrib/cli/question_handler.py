@@ -1,4 +1,4 @@
-"""Questions of calls that are followed: asked here and now, or left open with a word on how to answer them later."""
+"""Questions of followed calls: prompted for here, or left open with a hint how to answer them later."""
 
 from __future__ import annotations
 
@@ -48,22 +48,22 @@ class QuestionHandler:
         self._hide()
         explain(self.terminal, question, self._note)
         while True:
-            given = await self._ask(question, seq)
-            if given is None:
+            answer = await self._ask(question, seq)
+            if answer is None:
                 return False
-            if await self._answer(question, given):
+            if await self._answer(question, answer):
                 return not await self._lacking(question)
 
     async def _lacking(self, question: Question) -> bool:
-        """True if others have to agree too; then nobody here can do more."""
+        """True if others have to agree too, so that nothing more can be done here."""
         from toolcrib.cli.questions import agreed, wanted
 
         now = (await self.session.history(await self.session._row(question.call))).question
         if now is None or now.id != question.id:
             return False
-        said = dataclasses.asdict(now)
+        shown = dataclasses.asdict(now)
         if not self.terminal.json:
-            self.terminal.say(f"{agreed(said)}: {question.tool} waits for {wanted(said)}", "yellow")
+            self.terminal.say(f"{agreed(shown)}: {question.tool} waits for {wanted(shown)}", "yellow")
         return True
 
     async def _ask(self, question: Question, seq: int) -> PromptAnswer | None:

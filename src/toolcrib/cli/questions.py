@@ -1,4 +1,4 @@
-"""Questions as the command line has them: found by their id alone, and answered by whoever sits there."""
+"""Questions on the command line: looked up by id alone, and answered by whoever sits there."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PendingQuestion(NamedTuple):
 
     @property
     def answer(self) -> Answer | None:
-        """What was said to it."""
+        """Return the answer to it."""
         return self.history.answer(self.question.id)
 
     @property
@@ -60,12 +60,12 @@ async def asked_by_id(crib: Crib, question: str, advice: str = LOOK) -> PendingQ
     """A question by its id alone.
 
     Raises:
-        Trouble: nobody asked it.
+        CommandError: there is no such question.
     """
-    asked = await find(crib, question)
-    if asked is None:
+    pending = await find(crib, question)
+    if pending is None:
         raise CommandError(f"No such question: {question}", advice, exit_code=1, code="not_found")
-    return asked
+    return pending
 
 
 async def find(crib: Crib, question: str) -> PendingQuestion | None:
@@ -86,16 +86,19 @@ async def data(store: Store, question: Question) -> dict[str, Any]:
     return {**dataclasses.asdict(question), "owner": None if row is None else row.owner}
 
 
-def wanted(said: Mapping[str, Any]) -> str:
-    """Who has to agree to a question, where rules say so."""
+def wanted(question: Mapping[str, Any]) -> str:
+    """Describe who has to agree to a question, where rules demand it."""
     from toolcrib.policy.approvers import demand
 
-    return "; ".join(demand(one).words() for one in said["demands"])
+    return "; ".join(demand(one).words() for one in question["demands"])
 
 
-def agreed(said: Mapping[str, Any]) -> str:
-    """How many have agreed to a question, of how many who have to."""
-    many, needed = len(said["approved_by"]), max([len(said["demands"]), *(one["quorum"] for one in said["demands"])])
+def agreed(question: Mapping[str, Any]) -> str:
+    """Describe how many of the needed approvals a question has."""
+    many, needed = (
+        len(question["approved_by"]),
+        max([len(question["demands"]), *(one["quorum"] for one in question["demands"])]),
+    )
     return f"{many} of {needed} approvals" if many < needed else f"{many} approvals, and others have to agree too"
 
 

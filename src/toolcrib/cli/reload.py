@@ -45,7 +45,7 @@ class Reloader:
         self._settings = self._fixed_settings()
 
     async def reload(self) -> bool:
-        """Reads all again; whether that held. If it did not, the last good version goes on, and that is told."""
+        """Read everything again, and return True if it loaded; else the last good version stays, and that is logged."""
         from toolcrib.cli.config.loader import load
         from toolcrib.errors import ToolcribError
 
@@ -117,12 +117,12 @@ class Reloader:
 
     def _state(self) -> dict[Path, tuple[int, int]]:
         files = [self._path, *(Path(str(module.__file__)) for module in self.modules().values())]
-        found = {}
+        stamps = {}
         for file in files:
             with contextlib.suppress(OSError):  # an editor may be about to write it
                 stat = file.stat()
-                found[file] = (stat.st_mtime_ns, stat.st_size)
-        return found
+                stamps[file] = (stat.st_mtime_ns, stat.st_size)
+        return stamps
 
 
 def _has_terminal() -> bool:

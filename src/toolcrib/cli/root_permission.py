@@ -16,7 +16,7 @@ def check_root(allowed: bool) -> None:
     """Refuse to go on as root.
 
     Raises:
-        CommandError: nobody said that this is meant.
+        CommandError: root was not allowed explicitly.
     """
     from toolcrib.toolkits.shell.command_user import ALLOW_ROOT, allows_root, runs_as_root
 

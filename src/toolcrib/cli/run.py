@@ -95,11 +95,11 @@ async def _last_run(terminal: Terminal, crib: Crib, id: str) -> int:
     """Where in its log the last run of a session begins.
 
     Raises:
-        Trouble: there is no such session, or no run in it.
+        CommandError: there is no such session, or no run in it.
     """
-    from toolcrib.cli.sessions import found
+    from toolcrib.cli.sessions import session_row
 
-    session, seq = await crib._load(await found(crib.store, id)), 0
+    session, seq = await crib._load(await session_row(crib.store, id)), 0
     async for event in session.events(follow=False):
         if event.kind == "run_started" and "call" not in event.fields:
             seq = event.seq

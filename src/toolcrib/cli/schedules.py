@@ -35,14 +35,14 @@ async def list_schedules(
     from toolcrib._call.schedules import pending
     from toolcrib.cli.store_choice import chosen_store, missing, opened
 
-    store, found = chosen_store(terminal.crib), list["ScheduleEntry"]()
+    store, entries = chosen_store(terminal.crib), list["ScheduleEntry"]()
     if missing(store) is None:
         async with opened(store):
-            found = await pending(store, session, owner)
+            entries = await pending(store, session, owner)
     if terminal.json:
-        terminal.data([dataclasses.asdict(one) for one in found])
-    elif found:
-        terminal.table(COLUMNS, [_row(one) for one in found])
+        terminal.data([dataclasses.asdict(one) for one in entries])
+    elif entries:
+        terminal.table(COLUMNS, [_row(one) for one in entries])
     else:
         terminal.say("Nothing waits for its time. `toolcrib schedules add SESSION TOOL --after 1h` makes a call later.")
 
@@ -101,10 +101,10 @@ def _seconds(text: str) -> float:
 
 def _moment(text: str) -> datetime:
     try:
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         raise CommandError(f"--at {text!r} is no time", "write it as 2027-01-31T09:00+01:00") from None
-    return found if found.tzinfo is not None else found.astimezone()
+    return moment if moment.tzinfo is not None else moment.astimezone()
 
 
 @command(app, "cancel")

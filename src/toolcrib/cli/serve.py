@@ -186,19 +186,19 @@ async def serve(  # noqa: PLR0913 - the options of a command
     if auth not in (None, "off", "keys"):
         raise CommandError(f"There is no --auth {auth}", "it is off or keys")
     check_root(allow_root)
-    said = configured(terminal)
-    begin_log(terminal, log_format or said.log_format)
-    said = said._replace(
-        host=host or said.host,
-        port=said.port if port is None else port,
-        hosts=(*said.hosts, *(allow_host or ())),
-        origins=(*said.origins, *(allow_origin or ())),
-        keys=key_file or said.keys,
-        mcp=said.mcp if task_after is None else {**said.mcp, "task_after_s": task_after},
+    config = configured(terminal)
+    begin_log(terminal, log_format or config.log_format)
+    config = config._replace(
+        host=host or config.host,
+        port=config.port if port is None else port,
+        hosts=(*config.hosts, *(allow_host or ())),
+        origins=(*config.origins, *(allow_origin or ())),
+        keys=key_file or config.keys,
+        mcp=config.mcp if task_after is None else {**config.mcp, "task_after_s": task_after},
     )
-    known = _known(said.keys if isinstance(said.keys, Path) else None, key_env)
+    known = _known(config.keys if isinstance(config.keys, Path) else None, key_env)
     with needs():
-        import uvicorn  # noqa: F401 - what is missing is said before anything is started
+        import uvicorn  # noqa: F401 - a missing library is reported before anything starts
 
         from toolcrib.serve.origins import LOCAL
     from toolcrib.cli.announcement import Announcement
@@ -212,24 +212,24 @@ async def serve(  # noqa: PLR0913 - the options of a command
         at_work(terminal.crib, serves=True, cache=cache) as crib,
         reloading(crib, terminal.crib, cache, code=reload),
     ):
-        guard = None if auth == "off" else await _guard(crib, said, known, asked=auth == "keys")
-        local = _is_local(said.host)
+        guard = None if auth == "off" else await _guard(crib, config, known, required=auth == "keys")
+        local = _is_local(config.host)
         if not local and guard is None and not insecure:
             advice = "make some with `toolcrib keys add OWNER`, or say --insecure if everybody there may call all tools"
-            raise CommandError(f"{said.host} is open to other machines, and there are no keys", advice)
-        hosts = [*LOCAL, *said.hosts] if local or said.hosts else ["*"]
+            raise CommandError(f"{config.host} is open to other machines, and there are no keys", advice)
+        hosts = [*LOCAL, *config.hosts] if local or config.hosts else ["*"]
         token = None if no_token or guard is not None else await _token(crib)
         if token is not None:
             guard = StartToken(token)
-        with _listening(said.host, said.port) as listener, _left(listener, token):
+        with _listening(config.host, config.port) as listener, _left(listener, token):
             protections = await probe_protections()
-            site = _site(crib, said, guard, hosts, namespace, protections, only_mcp=mcp)
+            site = _site(crib, config, guard, hosts, namespace, protections, only_mcp=mcp)
             await site.open()
-            url = f"http://{_reached_at(said.host)}:{listener.getsockname()[1]}"
+            url = f"http://{_reached_at(config.host)}:{listener.getsockname()[1]}"
             keys = guard is not None and token is None
-            crib.accounts.serve_at(said.public_url or url)
-            told = Announcement(url, token, keys, mcp, protections)
-            await _serve(site, listener, lambda: told.say(terminal, site))
+            crib.accounts.serve_at(config.public_url or url)
+            announcement = Announcement(url, token, keys, mcp, protections)
+            await _serve(site, listener, lambda: announcement.say(terminal, site))
             terminal.say("Stopped listening.", "dim")
 
 
@@ -238,17 +238,17 @@ async def _token(crib: Crib) -> str:
     from toolcrib.serve.mcp.signed_state import kept_secret
     from toolcrib.serve.start_token import derived
 
-    given = os.environ.get(TOKEN, "").strip()
-    if given and len(given) < SHORTEST_KEY:
+    configured_token = os.environ.get(TOKEN, "").strip()
+    if configured_token and len(configured_token) < SHORTEST_KEY:
         raise CommandError(f"{TOKEN} has fewer than {SHORTEST_KEY} characters", "make one with openssl rand -hex 32")
-    return given or derived(await kept_secret(crib.store, crib.pipeline.clock.now()))
+    return configured_token or derived(await kept_secret(crib.store, crib.pipeline.clock.now()))
 
 
 def _left(listener: socket.socket, token: str | None) -> contextlib.AbstractContextManager[Any]:
     """Leaves the token for programs of the same user on this machine, while the server runs."""
-    from toolcrib.client.local import told
+    from toolcrib.client.local import published_token
 
-    return contextlib.nullcontext() if token is None else told(listener.getsockname()[1], token)
+    return contextlib.nullcontext() if token is None else published_token(listener.getsockname()[1], token)
 
 
 def _reached_at(host: str) -> str:
@@ -321,9 +321,9 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
     try:
         listener = socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
-        said = (error.strerror or str(error)).partition(" (while ")[0]  # the address is told already
+        reason = (error.strerror or str(error)).partition(" (while ")[0]  # the address is in the message already
         raise CommandError(
-            f"Cannot listen on {host} port {port}: {said}", "name another with --host and --port"
+            f"Cannot listen on {host} port {port}: {reason}", "name another with --host and --port"
         ) from None
     with listener:
         yield listener
@@ -343,13 +343,13 @@ def _shelf(crib: Crib) -> McpLibrary | None:
     return next((source for source in crib.stock.sources if isinstance(source, McpLibrary)), None)
 
 
-def _settings(crib: Crib, namespaces: Sequence[str] | None, said: Mapping[str, Any]) -> McpServerSettings:
+def _settings(crib: Crib, namespaces: Sequence[str] | None, settings: Mapping[str, Any]) -> McpServerSettings:
     from toolcrib.serve.mcp import McpServerSettings
 
     chosen = tuple(namespaces or ())
-    if not chosen and crib.default_namespaces == ("default",):  # nobody said anything
+    if not chosen and crib.default_namespaces == ("default",):  # nothing was configured
         chosen = ("*",)
-    return McpServerSettings(namespaces=chosen or None, **said)
+    return McpServerSettings(namespaces=chosen or None, **settings)
 
 
 @contextlib.contextmanager
@@ -369,8 +369,8 @@ def needs(extra: str = "serve") -> Iterator[None]:
 # Keys
 
 
-async def _guard(crib: Crib, config: ServeConfig, known: Mapping[str, Principal], *, asked: bool) -> Guard | None:
-    """Who is let in: holders of keys that were named, of keys of the store, and of tokens of a provider."""
+async def _guard(crib: Crib, config: ServeConfig, known: Mapping[str, Principal], *, required: bool) -> Guard | None:
+    """Return the guard: it takes named keys, keys of the store, and tokens of a provider."""
     from toolcrib.cli.config.server import STORE
     from toolcrib.serve.keyring import Keyring
     from toolcrib.serve.keys import ApiKeys
@@ -379,7 +379,7 @@ async def _guard(crib: Crib, config: ServeConfig, known: Mapping[str, Principal]
     guards: list[Guard] = [ApiKeys(known)] if known else []
     ring = Keyring(lambda: crib.store, crib.pipeline.clock.now)
     await ring.load()
-    if asked or config.keys == STORE or ring.keys:
+    if required or config.keys == STORE or ring.keys:
         guards.append(ring)
     provider = config.provider()
     if provider is not None:
@@ -408,16 +408,16 @@ def _lines(file: Path) -> Iterator[tuple[str, str]]:
         lines = file.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"Cannot read {file}: {error}", "--key-file takes a file with lines of NAME KEY") from None
-    found = False
+    any_key = False
     for number, line in enumerate(lines, 1):
         words = line.partition("#")[0].split()
         if not words:
             continue
         if len(words) > 2:
             raise CommandError(f"{file}:{number}: expected NAME KEY", "write a name, a space and its key")
-        found = True
+        any_key = True
         yield (words[0] if len(words) == 2 else user()), _kept(words[-1], f"{file}:{number}")
-    if not found:
+    if not any_key:
         raise CommandError(f"{file} holds no key", "write a line for each: NAME KEY")
 
 

@@ -72,16 +72,16 @@ async def show_session(
     from toolcrib.cli.crib_choice import reading
 
     async with reading(terminal.crib) as crib:
-        row = await found(crib.store, session)
+        row = await session_row(crib.store, session)
         loaded = await crib._load(row)
         lists = {"unresolved": await loaded.unresolved(), "ongoing": await loaded.ongoing()}
         total, lists["completed"] = await _completed(crib, loaded, last)
         questions = await loaded.questions()
     if terminal.json:
         calls = {name: [shown(entry) for entry in entries] for name, entries in lists.items()}
-        asked = [dataclasses.asdict(question) for question in questions]
+        open_questions = [dataclasses.asdict(question) for question in questions]
         more = {"namespaces": loaded.namespaces, "completed_total": total}
-        terminal.data({**row._asdict(), **more, **calls, "questions": asked})
+        terminal.data({**row._asdict(), **more, **calls, "questions": open_questions})
     else:
         _head(terminal, row, loaded)
         for name, entries in lists.items():
@@ -89,7 +89,7 @@ async def show_session(
         _questions(terminal, questions)
 
 
-async def found(store: Store, id: str) -> SessionRow:
+async def session_row(store: Store, id: str) -> SessionRow:
     """The session of that id.
 
     Raises:
@@ -167,7 +167,7 @@ async def watch_session(
     from toolcrib.cli.crib_choice import reading
 
     async with reading(terminal.crib) as crib:
-        loaded = await crib._load(await found(crib.store, session))
+        loaded = await crib._load(await session_row(crib.store, session))
         async for event in loaded.events(after, follow=follow):
             if terminal.json:
                 terminal.data(event.plain())
@@ -196,7 +196,7 @@ async def export_session(
         raise CommandError(f"{file} exists", "choose another name, or write over it with --force", exit_code=1)
     part = file.with_name(f"{file.name}.part")
     async with reading(terminal.crib) as crib:
-        row = await found(crib.store, session)
+        row = await session_row(crib.store, session)
         try:
             with create_private(part) as out:
                 async for text in crib.export_session(row.id):
@@ -251,7 +251,7 @@ async def delete_session(
 
     # What runs is stopped by whom it belongs to: agents and the engine are needed for that.
     async with (with_store if force else reading)(terminal.crib) as crib:
-        row = await found(crib.store, session)
+        row = await session_row(crib.store, session)
         stone = await crib.delete_session(row.id, actor=getpass.getuser(), force=force)
     if terminal.json:
         terminal.data({name: getattr(stone, name) for name in stone.__struct_fields__})

@@ -49,15 +49,15 @@ async def check(terminal: Terminal) -> None:
     from toolcrib.cli.store_choice import reading_store
 
     async with reading_store(terminal.crib) as store:
-        found = await _facts(store)
+        facts = await _facts(store)
     if terminal.json:
-        terminal.data(found)
+        terminal.data(facts)
         return
-    terminal.text(f"Store     {found['url']}")
-    terminal.text(f"Schema    {found['schema'] or 'none'}")
-    terminal.text(f"Sessions  {found['sessions']}")
-    terminal.text(f"Events    {found['events']}")
-    states = ", ".join(f"{count} {state}" for state, count in found["calls"].items() if count)
+    terminal.text(f"Store     {facts['url']}")
+    terminal.text(f"Schema    {facts['schema'] or 'none'}")
+    terminal.text(f"Sessions  {facts['sessions']}")
+    terminal.text(f"Events    {facts['events']}")
+    states = ", ".join(f"{count} {state}" for state, count in facts["calls"].items() if count)
     terminal.text(f"Calls     {states or 'none'}")
 
 
@@ -112,31 +112,31 @@ async def verify(terminal: Terminal) -> int:
     from toolcrib.cli.verify import damaged, damaged_file, differences, every_session
 
     store = chosen_store(terminal.crib)
-    found = damaged_file(store)
-    if found:  # what is damaged is not opened: that would write to it
-        return _damaged(terminal, found)
+    differing = damaged_file(store)
+    if differing:  # what is damaged is not opened: that would write to it
+        return _damaged(terminal, differing)
     async with opened(store):
-        found = await damaged(store)
+        differing = await damaged(store)
         sessions = [row.id async for row in every_session(store)]
         with _bar(terminal, "Comparing", len(sessions)) as advance:
             for session in sessions:
-                found += await differences(store, session)
+                differing += await differences(store, session)
                 advance()
     if terminal.json:
-        terminal.data({"sessions": len(sessions), "differences": [one._asdict() for one in found]})
-    elif found:
-        _table(terminal, found)
+        terminal.data({"sessions": len(sessions), "differences": [one._asdict() for one in differing]})
+    elif differing:
+        _table(terminal, differing)
         terminal.say(f"The log is what counts. Next: {terminal.command('store', 'rebuild')}", "red")
     else:
         terminal.text(f"{_count(len(sessions), 'session')} folded: log and index agree.")
-    return 1 if found else 0
+    return 1 if differing else 0
 
 
-def _damaged(terminal: Terminal, found: list[Difference]) -> int:
+def _damaged(terminal: Terminal, differing: list[Difference]) -> int:
     if terminal.json:
-        terminal.data({"sessions": 0, "differences": [one._asdict() for one in found]})
+        terminal.data({"sessions": 0, "differences": [one._asdict() for one in differing]})
     else:
-        _table(terminal, found)
+        _table(terminal, differing)
         terminal.say(f"The store is damaged. Next: {terminal.command('store', 'restore')} FILE", "red")
     return 1
 
@@ -228,7 +228,7 @@ async def rebuild(
 
         accepted(file)
 
-    found: list[Difference] = []
+    differing: list[Difference] = []
     left: list[Difference] = []
     async with opened(store):
         if not dry_run and not force:
@@ -237,22 +237,24 @@ async def rebuild(
         with _bar(terminal, "Rebuilding", len(sessions)) as advance:
             for session in sessions:
                 one = RebuiltIndex(await differences(store, session), []) if dry_run else await mend(store, session)
-                found += one.found
+                differing += one.differing
                 left += one.left
                 advance()
-    _told(terminal, len(sessions), found, left, dry_run)
+    _report(terminal, len(sessions), differing, left, dry_run)
     return 1 if left else 0
 
 
-def _told(terminal: Terminal, sessions: int, found: list[Difference], left: list[Difference], dry_run: bool) -> None:
-    wrong = len({one.session for one in found})
+def _report(
+    terminal: Terminal, sessions: int, differing: list[Difference], left: list[Difference], dry_run: bool
+) -> None:
+    wrong = len({one.session for one in differing})
     if terminal.json:
-        said = {name: [one._asdict() for one in some] for name, some in (("differences", found), ("left", left))}
-        terminal.data({"sessions": sessions, "rebuilt": 0 if dry_run else wrong, "dry_run": dry_run, **said})
-    elif not found:
+        lists = {name: [one._asdict() for one in some] for name, some in (("differences", differing), ("left", left))}
+        terminal.data({"sessions": sessions, "rebuilt": 0 if dry_run else wrong, "dry_run": dry_run, **lists})
+    elif not differing:
         terminal.text(f"{_count(sessions, 'session')} folded: log and index agree, nothing to rebuild.")
     else:
-        _table(terminal, found)
+        _table(terminal, differing)
         verb = "would be rebuilt" if dry_run else "rebuilt"
         terminal.text(f"{wrong} of {_count(sessions, 'session')} {verb} from the log.")
     if left and not terminal.json:
@@ -264,7 +266,7 @@ async def _refuse_at_work(store: Store) -> None:
     """What a living process runs would lose its row.
 
     Raises:
-        Trouble: there is such a process.
+        CommandError: there is such a process.
     """
     rows = await store.calls(None, ("queued", "running"), limit=EVERY)
     counts = Counter(row.worker for row in rows if row.worker is not None)
@@ -275,8 +277,8 @@ async def _refuse_at_work(store: Store) -> None:
         raise CommandError(f"{calls} at work in a process that lives", advice, exit_code=1, code="busy")
 
 
-def _table(terminal: Terminal, found: list[Difference]) -> None:
-    terminal.table(("Session", "Call", "Problem"), [(one.session, one.call, one.problem) for one in found])
+def _table(terminal: Terminal, differing: list[Difference]) -> None:
+    terminal.table(("Session", "Call", "Problem"), [(one.session, one.call, one.problem) for one in differing])
 
 
 @contextmanager

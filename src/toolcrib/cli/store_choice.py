@@ -50,7 +50,7 @@ async def reading_store(choice: Choice) -> AsyncIterator[Store]:
 
 @asynccontextmanager
 async def opened(store: Store, *, make: bool = False) -> AsyncIterator[None]:
-    """A store, open; one that does not exist is only made if so said.
+    """Open a store; one that does not exist is created only on request.
 
     Raises:
         CommandError: it does not exist.

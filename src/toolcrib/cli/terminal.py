@@ -1,6 +1,6 @@
-"""Where a command writes: rich on a terminal, plain text through a pipe, JSON when asked.
+"""Where a command writes: rich on a terminal, plain text through a pipe, JSON on request.
 
-Results go to standard output. Whatever is said beside them (progress, streamed output, questions, errors) goes to
+Results go to standard output. Everything else (progress, streamed output, questions, errors) goes to
 standard error, so that a pipe carries the result alone.
 """
 
@@ -34,7 +34,7 @@ _UNSEEN = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range
 
 
 class CommandError(Exception):
-    """What a command cannot do: said in one line, with the next step beside it."""
+    """An error of a command: one line, with the next step beside it."""
 
     def __init__(self, message: str, advice: str, *, exit_code: int = 2, code: str = "usage") -> None:
         super().__init__(message)
@@ -75,9 +75,9 @@ class Choice(NamedTuple):
     engine: str | None = None
 
     def words(self) -> tuple[str, ...]:
-        """The same on a command line; a URL that may hold a password is left to the environment."""
-        given = {"--crib": self.crib, "--store": self.store, "--engine": self.engine}
-        return tuple(word for name, value in given.items() if value and "@" not in value for word in (name, value))
+        """Return the choice as command-line options; a URL that may hold a password is left to the environment."""
+        options = {"--crib": self.crib, "--store": self.store, "--engine": self.engine}
+        return tuple(word for name, value in options.items() if value and "@" not in value for word in (name, value))
 
 
 NO_CHOICE = Choice()
@@ -144,7 +144,7 @@ class Terminal:
 
     @property
     def interactive(self) -> bool:
-        """True if there is a person who can be asked."""
+        """True if there is a person to ask."""
         return not self.json and sys.stdin is not None and sys.stdin.isatty() and self.err.is_terminal
 
     def command(self, *words: str) -> str:
@@ -203,8 +203,8 @@ class Terminal:
     def trouble(self, problem: CommandError) -> None:
         """An error, and what to do about it."""
         if self.json:
-            said = {"code": problem.code, "message": problem.message, "hint": problem.advice}
-            print(compact({"error": said}), file=sys.stderr, flush=True)
+            error = {"code": problem.code, "message": problem.message, "hint": problem.advice}
+            print(compact({"error": error}), file=sys.stderr, flush=True)
             return
         self.say(f"Error: {problem.message}", "red")
         self.say(f"Next:  {problem.advice}")

@@ -82,20 +82,20 @@ async def list_tools(  # noqa: PLR0913 - the options of a command
 
     files = wanted(terminal, root, pack)
     how = tool_list.ListOptions(every, live, stats, search, registry, namespace or ())
-    found = await tool_list.gathered(terminal, files, how)
+    definition_list = await tool_list.gathered(terminal, files, how)
     entries: list[dict[str, Any]] = []
-    if tool_list.needs_crib(files, found.definitions):
-        entries = await _list_crib(terminal, namespace, search, found.numbers)
+    if tool_list.needs_crib(files, definition_list.definitions):
+        entries = await _list_crib(terminal, namespace, search, definition_list.numbers)
     if terminal.json:
-        advice = {"advice": found.advice} if found.advice else {}
-        terminal.data({"tools": [*entries, *found.entries], **advice})
-    elif entries or found.definitions:
-        if entries and found.definitions:
+        advice = {"advice": definition_list.advice} if definition_list.advice else {}
+        terminal.data({"tools": [*entries, *definition_list.entries], **advice})
+    elif entries or definition_list.definitions:
+        if entries and definition_list.definitions:
             terminal.text("")
-        found.show(terminal)
+        definition_list.show(terminal)
     else:
         terminal.say("No tool fits. Try it without --search and --namespace.")
-    return 1 if strict and found.broken else 0
+    return 1 if strict and definition_list.broken else 0
 
 
 async def _list_crib(
@@ -143,12 +143,12 @@ async def show_tool(
         async with stocked(terminal.crib) as crib:
             view = crib.catalog.view(("*",))
             if tool in view.names or tool in view.ambiguous:
-                found = find(view, tool)
-                name = _model_names(view)[found.id]
+                match = find(view, tool)
+                name = _model_names(view)[match.id]
                 if terminal.json:
-                    terminal.data({"ok": True, "tool": described(crib, found, name)})
+                    terminal.data({"ok": True, "tool": described(crib, match, name)})
                 else:
-                    _show(terminal, crib, found, name)
+                    _show(terminal, crib, match, name)
                 return 0
             others = list(view.names)
     return await tool_list.show(terminal, files, tool, others)
@@ -224,7 +224,7 @@ def find(view: CatalogView, name: str) -> Tool:
     """The tool of that id or unambiguous name.
 
     Raises:
-        Trouble: there is none, or more than one.
+        CommandError: there is none, or more than one.
     """
     from toolcrib.schema import nearest
 
@@ -284,9 +284,11 @@ def limits(crib: Crib, tool: Tool) -> dict[str, Any]:
 
 def says(tool: Tool) -> list[str]:
     """What a tool says about itself."""
-    said = [] if tool.annotations is None else [n for n, value in dataclasses.asdict(tool.annotations).items() if value]
+    annotations = (
+        [] if tool.annotations is None else [n for n, value in dataclasses.asdict(tool.annotations).items() if value]
+    )
     others = {"background": tool.background, "isolated": tool.isolate, "run by the client": tool.run is None}
-    return [*(name.replace("_", " ") for name in said), *(name for name, value in others.items() if value)]
+    return [*(name.replace("_", " ") for name in annotations), *(name for name, value in others.items() if value)]
 
 
 def _row(tool: Tool) -> Sequence[Cell]:
@@ -312,10 +314,10 @@ def _show(terminal: Terminal, crib: Crib, tool: Tool, model_name: str) -> None:
     terminal.text(f"Effect        {tool.does}: {_EFFECTS_IN_WORDS[tool.does]}")
     for name, value in _facts(crib, tool, model_name):
         terminal.text(f"{name:<13} {value}")
-    given = list(arguments(tool.input_schema))
-    terminal.text("\nArguments" if given else "\nArguments     none", "bold")
-    if given:
-        rows = [(a.name, a.type, "yes" if a.required else "", a.default, a.description) for a in given]
+    parameters = list(arguments(tool.input_schema))
+    terminal.text("\nArguments" if parameters else "\nArguments     none", "bold")
+    if parameters:
+        rows = [(a.name, a.type, "yes" if a.required else "", a.default, a.description) for a in parameters]
         terminal.table(("Name", "Type", "Required", "Default", "Description"), rows, indent=2)
     if tool.output_schema is not None:
         terminal.text("\nGives back", "bold")
@@ -324,8 +326,8 @@ def _show(terminal: Terminal, crib: Crib, tool: Tool, model_name: str) -> None:
 
 
 def _facts(crib: Crib, tool: Tool, model_name: str) -> Iterator[tuple[str, str]]:
-    if said := says(tool):
-        yield "Says", ", ".join(said)
+    if claims := says(tool):
+        yield "Says", ", ".join(claims)
     yield "Model's name", model_name
     if tool.capabilities:
         yield "Needs", ", ".join(tool.capabilities)
@@ -362,14 +364,16 @@ def _show_knowledge(terminal: Terminal, tool: Tool) -> None:
     for example in tool.knowledge.examples:
         terminal.text(f"  {terminal.command('call', tool.id, compact(dict(example.arguments)))}")
         if example.title or example.result is not None:
-            terminal.text("    " + ": ".join(part for part in (example.title, _told(example.result)) if part), "dim")
+            terminal.text(
+                "    " + ": ".join(part for part in (example.title, _result_text(example.result)) if part), "dim"
+            )
     if tool.knowledge.anti_patterns:
         terminal.text("\nUsual mistakes", "bold")
     for wrong in tool.knowledge.anti_patterns:
         terminal.text(f"  {wrong.match}: {wrong.hint}")
 
 
-def _told(result: Any) -> str:
+def _result_text(result: Any) -> str:
     return "" if result is None else compact(result)
 
 

@@ -32,17 +32,17 @@ MOST = 20
 
 
 def check(path: Path) -> None:
-    """Returns if the code that a `crib.yaml` names may run.
+    """Return if the code that a `crib.yaml` names may run.
 
     Raises:
-        CommandError: the person at the terminal does not trust it, or nobody was asked and it was said to refuse then.
+        CommandError: the person at the terminal does not trust it, or there is none and the setting is to refuse.
     """
-    said, asks = os.environ.get(TRUST, ""), _asks()
-    if said != "1":
-        listed = list(_runs(path)) if said == "0" or asks or COMPLETES in os.environ else []
+    setting, asks = os.environ.get(TRUST, ""), _asks()
+    if setting != "1":
+        listed = list(_runs(path)) if setting == "0" or asks or COMPLETES in os.environ else []
         if not listed or is_trusted(path):
             return
-        if not asks or said == "0" or not _agreed(path, listed):
+        if not asks or setting == "0" or not _agreed(path, listed):
             advice = f"look at it, then say `toolcrib --trust ...`, or {TRUST}=1"
             raise CommandError(f"{path} is not trusted, and it would run code", advice, exit_code=1, code="denied")
     with contextlib.suppress(OSError, RuntimeError):  # a machine without a home folder for us
@@ -79,7 +79,7 @@ def kept(path: Path) -> Iterator[None]:
 
 
 def _asks() -> bool:
-    """True if a person is there to be asked; a shell that completes a word is none."""
+    """True if there is a person to ask; a shell that completes a word is none."""
     return COMPLETES not in os.environ and all(
         stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr)
     )
@@ -109,8 +109,8 @@ def _parts(path: Path) -> dict[str, Any]:
 
 
 def _digest(path: Path) -> str:
-    said = json.dumps(_parts(path), sort_keys=True, default=str)
-    return hashlib.sha256(f"{path.name}\0{said}".encode()).hexdigest()
+    content = json.dumps(_parts(path), sort_keys=True, default=str)
+    return hashlib.sha256(f"{path.name}\0{content}".encode()).hexdigest()
 
 
 def _folder(path: Path) -> str:

@@ -1,6 +1,6 @@
 """Whether the index of calls, and the revision of the state, say what the log says.
 
-The log is folded anew, compared, and written back where asked.
+The log is folded anew, compared, and written back on request.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Difference(NamedTuple):
 class RebuiltIndex(NamedTuple):
     """What was wrong with the index of a session, and what still is after it was made anew."""
 
-    found: list[Difference]
+    differing: list[Difference]
     left: list[Difference]
 
 
@@ -63,19 +63,19 @@ async def every_session(store: Store) -> AsyncIterator[SessionRow]:
 
 
 async def rows_from_log(store: Store, session: str) -> list[Row]:
-    """The index of a session as its log tells it; calls whose acceptance is missing cannot be told."""
+    """Return the index of a session as its log has it; calls whose acceptance is missing are left out."""
     calls, _, _ = await _folded(store, session)
     return [call.row() for call in calls.values() if call.known]
 
 
 async def mend(store: Store, session: str) -> RebuiltIndex:
-    """Makes the index of a session anew where it differs from the log."""
-    found = await differences(store, session)
-    if not found:
+    """Rebuild the index of a session where it differs from the log."""
+    differing = await differences(store, session)
+    if not differing:
         return RebuiltIndex([], [])
     calls, _, state = await _folded(store, session)
     await store.rebuild(session, [call.row() for call in calls.values() if call.known], state.revision)
-    return RebuiltIndex(found, await differences(store, session))
+    return RebuiltIndex(differing, await differences(store, session))
 
 
 async def differences(store: Store, session: str) -> list[Difference]:
@@ -128,8 +128,8 @@ async def _compare(store: Store, session: str) -> list[Difference]:
     row = await store.session(session)
     if row is not None and row.revision != state.revision:
         gaps.append(f"state revision: the log says {state.revision}, the index {row.revision}")
-    found = [Difference(session, "", gap) for gap in gaps]
-    found += [Difference(session, id, "is in the index, not in the log") for id in rows.keys() - calls.keys()]
+    differing = [Difference(session, "", gap) for gap in gaps]
+    differing += [Difference(session, id, "is in the index, not in the log") for id in rows.keys() - calls.keys()]
     for id, call in calls.items():
-        found += [Difference(session, id, problem) for problem in call.problems(rows.get(id))]
-    return found
+        differing += [Difference(session, id, problem) for problem in call.problems(rows.get(id))]
+    return differing

@@ -49,7 +49,7 @@ async def worker(  # noqa: PLR0913 - the options of a command
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
-    if not starting.done():  # told to stop while it waited for others
+    if not starting.done():  # a stop signal while it waited for others
         starting.cancel()
         await asyncio.wait({starting})
         return

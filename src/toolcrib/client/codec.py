@@ -90,16 +90,16 @@ def result(text: bytes) -> Result:
     return _result(_read_result.decode(text))
 
 
-def _result(said: _Result) -> Result:
+def _result(data: _Result) -> Result:
     return Result(
         None,
-        said.content,
-        None if said.failure is None else Failure(**said.failure),
-        said.changes,
-        None if said.handover is None else Handover(**said.handover),
-        said.metadata,
-        json=bytes(said.data),
-        message=said.message,
+        data.content,
+        None if data.failure is None else Failure(**data.failure),
+        data.changes,
+        None if data.handover is None else Handover(**data.handover),
+        data.metadata,
+        json=bytes(data.data),
+        message=data.message,
     )
 
 
@@ -108,9 +108,9 @@ def entry(text: bytes) -> Entry:
     return _entry(_read_entry.decode(text))
 
 
-def _entry(said: _EntryJson) -> Entry:
-    parts = {name: getattr(said, name) for name in said.__struct_fields__ if name not in ("result", "large")}
-    return Entry(**parts, result=None if said.result is None else _result(said.result))
+def _entry(data: _EntryJson) -> Entry:
+    parts = {name: getattr(data, name) for name in data.__struct_fields__ if name not in ("result", "large")}
+    return Entry(**parts, result=None if data.result is None else _result(data.result))
 
 
 def entries(text: bytes) -> tuple[list[Entry], str | None]:
@@ -121,9 +121,9 @@ def entries(text: bytes) -> tuple[list[Entry], str | None]:
 
 def lists(text: bytes) -> tuple[dict[str, list[Entry]], set[str]]:
     """The three lists, and the calls whose results were left out of them."""
-    said = _read_lists.decode(text)
-    found = {name: [_entry(one) for one in getattr(said, name)] for name in said.__struct_fields__}
-    return found, {one.id for name in found for one in getattr(said, name) if one.large}
+    decoded = _read_lists.decode(text)
+    entries = {name: [_entry(one) for one in getattr(decoded, name)] for name in decoded.__struct_fields__}
+    return entries, {one.id for name in entries for one in getattr(decoded, name) if one.large}
 
 
 def event(text: bytes) -> Event:
@@ -131,12 +131,12 @@ def event(text: bytes) -> Event:
     return _event(_read_event.decode(text))
 
 
-def _event(said: _Event) -> Event:
-    json = bytes(said.data)
-    if said.large:
+def _event(data: _Event) -> Event:
+    json = bytes(data.data)
+    if data.large:
         known = _raw_fields.decode(json)
-        json = msgspec.json.encode({name: value for name, value in known.items() if name not in said.large})
-    return Event(said.seq, said.time, said.call, said.kind, json, said.large or None)
+        json = msgspec.json.encode({name: value for name, value in known.items() if name not in data.large})
+    return Event(data.seq, data.time, data.call, data.kind, json, data.large or None)
 
 
 def whole(event: Event) -> bool:
@@ -157,10 +157,10 @@ def call(data: Mapping[str, Any]) -> Call:
 
 def question(data: Mapping[str, Any]) -> Question:
     """What a call waits for."""
-    given = {"schema": None, **_known(Question, data)}
+    fields = {"schema": None, **_known(Question, data)}
     for name in ("path", "demands", "approved_by"):
-        given[name] = tuple(given.get(name, ()))
-    return Question(**given)
+        fields[name] = tuple(fields.get(name, ()))
+    return Question(**fields)
 
 
 def schedule(data: Mapping[str, Any]) -> ScheduleEntry:
@@ -236,13 +236,13 @@ class RemoteTool:
 
 
 def tool(data: Mapping[str, Any]) -> RemoteTool:
-    """What is told of a tool."""
-    given = _known(RemoteTool, data) | {"does": data["effect"]}
+    """Decode a tool."""
+    fields = _known(RemoteTool, data) | {"does": data["effect"]}
     for name in ("tags", "capabilities", "changed"):
-        given[name] = tuple(given.get(name, ()))
-    if given.get("annotations") is not None:
-        given["annotations"] = Annotations(**given["annotations"])
-    return RemoteTool(**given)
+        fields[name] = tuple(fields.get(name, ()))
+    if fields.get("annotations") is not None:
+        fields["annotations"] = Annotations(**fields["annotations"])
+    return RemoteTool(**fields)
 
 
 class Why:
@@ -251,10 +251,10 @@ class Why:
     def __init__(self, data: Mapping[str, Any]) -> None:
         from toolcrib.policy.approvers import demand
 
-        told = dict(data["verdict"])
-        told["detail"] = tuple(told.get("detail", ()))
-        told["demands"] = tuple(demand(one) for one in told.get("demands", ()))
-        self.verdict = Verdict(**told)
+        verdict = dict(data["verdict"])
+        verdict["detail"] = tuple(verdict.get("detail", ()))
+        verdict["demands"] = tuple(demand(one) for one in verdict.get("demands", ()))
+        self.verdict = Verdict(**verdict)
         self._lines = list(data["lines"])
         self._data = {name: value for name, value in data.items() if name != "lines"}
 

@@ -141,16 +141,16 @@ class RemoteCrib:
         Raises:
             Refused: `invalid_arguments`, `before` is not the last of a page.
         """
-        found: list[Listed] = []
+        listed: list[Listed] = []
         place = None if before is None else before.next
         if before is not None and place is None:
             raise Refused("invalid_arguments", f"No page ends with session '{before.id}'", "give the last of a page")
-        while place != END and len(found) < limit:
-            query = {"owner": owner, "limit": min(PAGE, limit - len(found)), "after": place}
+        while place != END and len(listed) < limit:
+            query = {"owner": owner, "limit": min(PAGE, limit - len(listed)), "after": place}
             page = (await self.link.ask("GET", "/sessions", query=query)).json()
             place = page.get("next", END)
-            found += [codec.listed(one) for one in page["items"]]
-        return [*found[:-1], *(last._replace(next=place) for last in found[-1:])]
+            listed += [codec.listed(one) for one in page["items"]]
+        return [*listed[:-1], *(last._replace(next=place) for last in listed[-1:])]
 
     async def export_session(self, id: str) -> AsyncIterator[bytes]:
         """A session as lines of JSON, with its log, large values and cursors and a checksum; it is not changed.
@@ -206,12 +206,12 @@ class RemoteCrib:
             Refused: as there.
         """
         after, at = times.get("after"), times.get("at")
-        told: dict[str, Any] = {name: value for name, value in times.items() if value is not None}
-        told |= {} if not isinstance(after, timedelta) else {"after": after.total_seconds()}
-        told |= {} if not isinstance(at, datetime) else {"at": at.timestamp()}
-        told.setdefault("key", secrets.token_hex(16))  # so that it is made once, however often it has to be sent
-        said = encode({"session": session, "tool": tool, "args": {} if args is None else args, **told})
-        return codec.schedule((await self.link.ask("POST", "/schedules", said)).json())
+        settings: dict[str, Any] = {name: value for name, value in times.items() if value is not None}
+        settings |= {} if not isinstance(after, timedelta) else {"after": after.total_seconds()}
+        settings |= {} if not isinstance(at, datetime) else {"at": at.timestamp()}
+        settings.setdefault("key", secrets.token_hex(16))  # so that it is made once, however often it has to be sent
+        body = encode({"session": session, "tool": tool, "args": {} if args is None else args, **settings})
+        return codec.schedule((await self.link.ask("POST", "/schedules", body)).json())
 
     async def schedules(self, owner: str | None = None) -> list[ScheduleEntry]:
         """The calls that wait for their time: one's own, or all for who looks after the server."""
@@ -231,13 +231,13 @@ class RemoteCrib:
 
     async def questions(self, owner: str | None = None) -> list[Question]:
         """What is open in all sessions and may be answered by who asks, the oldest first."""
-        found, place = list[Question](), None
+        questions, place = list[Question](), None
         while True:
             page = (await self.link.ask("GET", "/questions", query={"owner": owner, "after": place})).json()
-            found += map(codec.question, page["items"])
+            questions += map(codec.question, page["items"])
             place = page.get("next")
             if place is None:
-                return sorted(found, key=lambda one: one.asked_at)
+                return sorted(questions, key=lambda one: one.asked_at)
 
     async def answer(self, question: Question, action: str, value: Any = None, **more: Any) -> Answer:
         """Answers a question of any session, as `RemoteSession.answer` does; of others' where it is put to you.
@@ -263,14 +263,14 @@ class RemoteCrib:
                     for id in gone:
                         yield Inbox("gone", id)
                     continue
-                said = msgspec.json.decode(frame.data)
-                id = said["id"]
+                data = msgspec.json.decode(frame.data)
+                id = data["id"]
                 if frame.kind == "gone" and id in known:
                     known.discard(id)
                     yield Inbox("gone", id)
                 elif frame.kind == "asked" and id not in known | past:
                     known.add(id)
-                    yield Inbox("asked", id, codec.question(said))
+                    yield Inbox("asked", id, codec.question(data))
 
 
 def _address(url: str) -> str:

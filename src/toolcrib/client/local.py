@@ -23,17 +23,17 @@ def start_token(url: str) -> str | None:
         path = _path(where.port or 80)
         if path.stat().st_uid != os.getuid():
             return None
-        told = json.loads(path.read_text("utf-8"))
-        os.kill(int(told["pid"]), 0)  # the next who listens at this port may be anybody
-        token = told["token"]
+        published = json.loads(path.read_text("utf-8"))
+        os.kill(int(published["pid"]), 0)  # the next who listens at this port may be anybody
+        token = published["token"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError):
         return None
     return token if isinstance(token, str) else None
 
 
 @contextlib.contextmanager
-def told(port: int, token: str) -> Iterator[Path | None]:
-    """Leaves the token of the server at a port for programs of the same user while it runs; None where it cannot."""
+def published_token(port: int, token: str) -> Iterator[Path | None]:
+    """Publish the token of the server at a port for programs of the same user while it runs; None if it cannot."""
     path: Path | None = None
     try:
         path = _path(port)

@@ -42,7 +42,7 @@ TAKEN = frozenset({"label", "key", "background", "wake", "timeout_s", "provider_
 class RemoteSession:
     """One owner's use of the crib of a server: call, submit, answer, cancel, events, close.
 
-    Whatever it asks for is asked again where the connection is lost, and happens once.
+    A request is sent again where the connection is lost, and happens once.
     """
 
     def __init__(self, crib: RemoteCrib, data: Mapping[str, Any]) -> None:
@@ -77,14 +77,14 @@ class RemoteSession:
 
     async def tools(self) -> list[RemoteTool]:
         """The tools it may use, sorted by id."""
-        found: list[RemoteTool] = []
+        tools: list[RemoteTool] = []
         place: str | None = None
         while True:
             page = await self._get("/tools", limit=PAGE, after=place)
-            found += map(codec.tool, page["items"])
+            tools += map(codec.tool, page["items"])
             place = page.get("next")
             if place is None:
-                return found
+                return tools
 
     async def offer(self, tools: Iterable[Tool | Mapping[str, Any]]) -> None:
         """Tools that the client runs itself; they live in namespace `client` and are kept with the session.
@@ -118,8 +118,8 @@ class RemoteSession:
         Raises:
             Refused: `denied`, it would open something; `invalid_arguments`, the grants do not load.
         """
-        said = {"namespaces": None if namespaces is None else list(namespaces), "grants": grants}
-        self._take((await self._ask("POST", "/narrow", _given(said))).json())
+        body = {"namespaces": None if namespaces is None else list(namespaces), "grants": grants}
+        self._take((await self._ask("POST", "/narrow", _body(body))).json())
 
     # Calls
 
@@ -134,9 +134,9 @@ class RemoteSession:
         """
         if self.closed:
             return Result(failure=Failure("unavailable", "Session is closing", retryable=True))
-        said = _options(options)
-        wait = WHOLE_S if said.get("cancel_on_disconnect") else SLICE_S
-        answer = await self._made(tool, args, said | {"wait": wait}, wait + SLACK_S)
+        settings = _options(options)
+        wait = WHOLE_S if settings.get("cancel_on_disconnect") else SLICE_S
+        answer = await self._made(tool, args, settings | {"wait": wait}, wait + SLACK_S)
         return codec.result(answer.body) if answer.status == 200 else await self.result(answer.json()["id"])
 
     async def submit(self, tool: str, args: Any = None, **options: Unpack[CallKeywords]) -> Call:
@@ -238,10 +238,10 @@ class RemoteSession:
         return (await self._lists(at, PAGE))["completed"]
 
     async def _lists(self, at: int | None, limit: int) -> dict[str, list[Entry]]:
-        found, large = codec.lists((await self._ask("GET", "/lists", query={"at": at, "limit": limit})).body)
+        lists, large = codec.lists((await self._ask("GET", "/lists", query={"at": at, "limit": limit})).body)
         return {
             name: [await self.status(entry.id) if entry.id in large else entry for entry in entries]
-            for name, entries in found.items()
+            for name, entries in lists.items()
         }
 
     # Events
@@ -284,12 +284,12 @@ class RemoteSession:
         from toolcrib.agent import RunOutcome
 
         content = {"text": message} if isinstance(message, str) else {"parts": [_part(one) for one in message]}
-        said = {**content, "agent": agent, "mode": mode, "key": key or _key(), "wait": SLICE_S}
+        body = {**content, "agent": agent, "mode": mode, "key": key or _key(), "wait": SLICE_S}
         while True:  # the same key is the same message, whoever hears of it
-            answer = await self._ask("POST", "/messages", _given(said), read_s=SLICE_S + SLACK_S)
+            answer = await self._ask("POST", "/messages", _body(body), read_s=SLICE_S + SLACK_S)
             if answer.status == 200:
-                told = {"run": None, **answer.json()}
-                return RunOutcome(**told | {"questions": tuple(map(codec.question, told.get("questions", ())))})
+                outcome = {"run": None, **answer.json()}
+                return RunOutcome(**outcome | {"questions": tuple(map(codec.question, outcome.get("questions", ())))})
 
     # Questions
 
@@ -305,16 +305,16 @@ class RemoteSession:
         Raises:
             Refused: `not_found`, `already_answered`, `expired`, `invalid_arguments`, `denied`; the question stays.
         """
-        said = {"question": question, "action": action, "value": value, "args": more.pop("arguments", None), **more}
-        said["key"] = said.get("key") or _key()
-        return codec.answer((await self._ask("POST", "/answers", _given(said))).json())
+        body = {"question": question, "action": action, "value": value, "args": more.pop("arguments", None), **more}
+        body["key"] = body.get("key") or _key()
+        return codec.answer((await self._ask("POST", "/answers", _body(body))).json())
 
     # State
 
     async def state(self, at: int | None = None) -> Snapshot:
         """What tools keep in the session, now or as of an event."""
-        said = await self._get("/state", at=at)
-        return Snapshot(said["state"], said["revision"])
+        snapshot = await self._get("/state", at=at)
+        return Snapshot(snapshot["state"], snapshot["revision"])
 
     # Stopping
 
@@ -340,8 +340,8 @@ class RemoteSession:
         """
         if actor not in ("", self.crib.me["name"]):
             raise Refused("denied", "You settle for yourself", "leave `actor` out")
-        said = {"outcome": "happened" if happened else "not", "data": data, "reason": reason}
-        await self._ask("POST", f"{_one(call)}/reconcile", _given(said))
+        body = {"outcome": "happened" if happened else "not", "data": data, "reason": reason}
+        await self._ask("POST", f"{_one(call)}/reconcile", _body(body))
 
     async def interrupt(self, *, background: bool = False) -> int:
         """Stops the calls that run or wait in the foreground, or all; how many."""
@@ -373,8 +373,8 @@ def _key() -> str:
     return f"c-{secrets.token_hex(16)}"
 
 
-def _given(data: Mapping[str, Any]) -> bytes:
-    """What was said, as JSON; the rest is left out."""
+def _body(data: Mapping[str, Any]) -> bytes:
+    """Encode the fields that are not None."""
     return msgspec.json.encode({name: value for name, value in data.items() if value is not None})
 
 
@@ -389,7 +389,7 @@ def _options(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _written(data: Mapping[str, Any], args: Any) -> bytes:
-    """A request with arguments as they were given. What is no JSON goes as a text, for the server to refuse."""
+    """Encode a request with its arguments unchanged. What is not JSON is sent as text, for the server to refuse."""
     try:
         text = read_arguments(args)
         if not isinstance(args, Mapping):

@@ -1,7 +1,7 @@
 """The way to a server: requests that are sent again until they are answered, and streams that are read on.
 
 Whatever is sent here may be sent again: a request that makes something carries a key by which the server knows it. So
-a lost reply is asked for once more, here or, where several addresses are known, at the next.
+a request whose reply was lost is sent again, here or, where several addresses are known, at the next.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Key = str | Callable[[], str | Awaitable[str]]
 
 
 class TransportReply(NamedTuple):
-    """A good answer; `repeated` says that it was asked for more than once, and an earlier one may be lost."""
+    """A good answer; `repeated` is True if the request was sent more than once, and an earlier answer may be lost."""
 
     status: int
     body: bytes
@@ -82,7 +82,7 @@ class Transport:
         )
 
     async def close(self) -> None:
-        """Hangs up; who still follows something is told that it ended."""
+        """Close all connections; whoever still follows something sees its end."""
         self.closed = True
         await self._http.aclose()
 
@@ -146,7 +146,12 @@ class Transport:
         content = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
         try:
             answer = await self._http.request(
-                method, f"{url}/v1{path}", content=content, params=_said(query), headers=headers, timeout=_times(read_s)
+                method,
+                f"{url}/v1{path}",
+                content=content,
+                params=_query(query),
+                headers=headers,
+                timeout=_times(read_s),
             )
         except httpx.TransportError as error:
             raise _unreached(url, error) from None
@@ -160,14 +165,14 @@ class Transport:
         """The pieces of a stream, as they come.
 
         Raises:
-            Lost: it was not begun, or broke off.
+            NoResponse: it was not begun, or broke off.
             Refused: as the server says it.
         """
         try:
             async with self._http.stream(
                 "GET",
                 f"{url}/v1{path}",
-                params=_said(query),
+                params=_query(query),
                 headers=await self._headers(EVENTS),
                 timeout=_times(SILENT_S),
             ) as answer:
@@ -232,34 +237,34 @@ def _kind(path: str) -> str:
 
 
 def check(url: str, answer: httpx.Response, kind: str) -> None:
-    """Nothing, for a good answer of the kind that was asked for.
+    """Return if the answer is good and of the wanted kind.
 
     Raises:
         Refused: as the server says it.
-        Lost: whoever answered is not there, or wants to be left alone for a while.
+        NoResponse: the server is away, or asks to wait for a while.
     """
     status, good = answer.status_code, answer.status_code < 300
     if good and answer.headers.get("content-type", "").startswith(kind):
         return
-    said = None if good else _error(answer)
-    if said is None:
-        told = f"{url} answered {status} {answer.reason_phrase}".rstrip() + (f", and no {kind}" if good else "")
-        refused = Refused("unavailable", told, "is this the address of a Toolcrib server?")
+    error = None if good else _error(answer)
+    if error is None:
+        message = f"{url} answered {status} {answer.reason_phrase}".rstrip() + (f", and no {kind}" if good else "")
+        refused = Refused("unavailable", message, "is this the address of a Toolcrib server?")
         raise NoResponse(refused) if status in AWAY else refused
-    refused = Refused(str(said.get("code", "internal")), str(said.get("message", "")), said.get("hint"))
-    after = said.get("retry_after")
+    refused = Refused(str(error.get("code", "internal")), str(error.get("message", "")), error.get("hint"))
+    after = error.get("retry_after")
     if status in (429, 503) and isinstance(after, int | float):
         raise NoResponse(refused, after, moves=status == 503)
     raise refused
 
 
 def _error(answer: httpx.Response) -> dict[str, Any] | None:
-    """What a server of ours says went wrong."""
+    """Return the error in the body of an answer, if it is one of ours."""
     try:
-        said = answer.json()["error"]
+        error = answer.json()["error"]
     except (ValueError, KeyError, TypeError):
         return None
-    return said if isinstance(said, dict) else None
+    return error if isinstance(error, dict) else None
 
 
 def closed() -> Refused:
@@ -270,13 +275,13 @@ def closed() -> Refused:
 def _unreached(url: str, error: httpx.TransportError) -> NoResponse:
     match error:
         case httpx.ConnectError() | httpx.ConnectTimeout():
-            told = f"{url} cannot be reached"
+            message = f"{url} cannot be reached"
         case httpx.TimeoutException():
-            told = f"{url} does not answer"
+            message = f"{url} does not answer"
         case _:
-            told = f"The connection to {url} was lost"
+            message = f"The connection to {url} was lost"
     more = f": {error}" if str(error) else ""
-    refused = Refused("unavailable", told + more, "is the server running, and the address right?")
+    refused = Refused("unavailable", message + more, "is the server running, and the address right?")
     return NoResponse(refused, silent=isinstance(error, httpx.TimeoutException))
 
 
@@ -284,5 +289,5 @@ def _times(read_s: float | None) -> httpx.Timeout:
     return httpx.Timeout(read_s, connect=CONNECT_S, write=READ_S, pool=None)
 
 
-def _said(query: Mapping[str, Any] | None) -> dict[str, Any]:
+def _query(query: Mapping[str, Any] | None) -> dict[str, Any]:
     return {name: value for name, value in (query or {}).items() if value is not None}

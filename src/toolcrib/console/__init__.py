@@ -76,12 +76,12 @@ def _read(path: Path) -> File:
 
 
 async def _send(file: File, scope: Scope, send: Send) -> None:
-    asked = dict(scope["headers"])
-    if asked.get(b"if-none-match") == file.tag:
+    request_headers = dict(scope["headers"])
+    if request_headers.get(b"if-none-match") == file.tag:
         await reply(send, 304, headers=file.headers)
         return
     body, headers = file.body, file.headers
-    if file.packed is not None and b"gzip" in asked.get(b"accept-encoding", b""):
+    if file.packed is not None and b"gzip" in request_headers.get(b"accept-encoding", b""):
         body, headers = file.packed, (*headers, (b"content-encoding", b"gzip"))
     if scope["method"] == "HEAD":
         length = (b"content-length", b"%d" % len(body))

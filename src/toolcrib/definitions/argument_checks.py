@@ -42,7 +42,7 @@ _FORMATS = frozenset((*_SHAPES, *_STANDARD, "json", "numeric", "semver"))
 
 @dataclass(frozen=True, slots=True)
 class ArgumentFinding:
-    """Something about the arguments; `source` is the validator that found it, `fault` that it is to blame itself."""
+    """A finding about the arguments; `source` is its validator, `fault` is True if the validator itself is broken."""
 
     path: str
     code: str
@@ -72,34 +72,34 @@ Test = Callable[[Mapping[str, Any]], Iterator[ArgumentFinding]]
 
 
 def failed(checks: Iterable[Any], args: Mapping[str, Any]) -> list[ArgumentFinding]:
-    """What the checks find, in their order."""
-    found: list[ArgumentFinding] = []
+    """Return the findings of the checks, in their order."""
+    findings: list[ArgumentFinding] = []
     for check in checks:
-        for name, said in check.items() if isinstance(check, Mapping) else ((check, None),):
+        for name, setting in check.items() if isinstance(check, Mapping) else ((check, None),):
             try:
-                found.extend(prepared(name, said)(args))
+                findings.extend(prepared(name, setting)(args))
             except BadCheck as error:
-                found.append(ArgumentFinding("", FAULT, f"{error}; it checks nothing", fault=True))
-    return found
+                findings.append(ArgumentFinding("", FAULT, f"{error}; it checks nothing", fault=True))
+    return findings
 
 
-def prepared(name: Any, said: Any) -> Test:
-    """One check, ready to be put to arguments.
+def prepared(name: Any, setting: Any) -> Test:
+    """Return a check as a function of the arguments.
 
     Raises:
-        BadCheck: it is none.
+        BadCheck: there is no such check, or its setting is wrong.
     """
     if not isinstance(name, str):
         raise BadCheck(f"Unknown check {_show(name)}")
     if name in _OF_FIELDS:
-        return partial(_OF_FIELDS[name], _names(name, said))
+        return partial(_OF_FIELDS[name], _names(name, setting))
     if name not in _OF_EACH:
         raise BadCheck(f"Unknown check '{name}'")
-    if name == "deprecated" and not isinstance(said, Mapping):
-        said = dict.fromkeys(_names(name, said), "")
-    if not isinstance(said, Mapping) or not said:
+    if name == "deprecated" and not isinstance(setting, Mapping):
+        setting = dict.fromkeys(_names(name, setting), "")
+    if not isinstance(setting, Mapping) or not setting:
         raise BadCheck(f"The check '{name}' names no field")
-    tests = [_OF_EACH[name](field, wanted) for field, wanted in said.items()]
+    tests = [_OF_EACH[name](field, wanted) for field, wanted in setting.items()]
     return lambda args: (finding for test in tests for finding in test(args))
 
 
@@ -117,7 +117,7 @@ def at(data: Any, path: str) -> Any:
     return data
 
 
-def given(data: Any, path: str) -> bool:
+def is_given(data: Any, path: str) -> bool:
     """True if something stands there; null and the empty text are nothing, 0, false and [] are something."""
     value = at(data, path)
     return value is not ABSENT and value is not None and value != ""
@@ -133,9 +133,9 @@ def type_of(value: Any) -> str:
 
 def is_type(value: Any, name: str) -> bool:
     """True if a value is of a type of JSON; 5 and 5.0 are integers and numbers."""
-    found = type_of(value)
-    whole = found == "integer" or (found == "number" and value == value // 1)
-    return name == found or (name == "number" and whole) or (name == "integer" and whole)
+    actual = type_of(value)
+    whole = actual == "integer" or (actual == "number" and value == value // 1)
+    return name == actual or (name == "number" and whole) or (name == "integer" and whole)
 
 
 def same(one: Any, other: Any) -> bool:
@@ -182,24 +182,24 @@ def _names(check: str, value: Any) -> tuple[Any, ...]:
 def _required(fields: Sequence[Any], args: Mapping[str, Any]) -> Iterator[ArgumentFinding]:
     for field in fields:
         names = (field,) if isinstance(field, str) else tuple(field)
-        if not any(given(args, name) for name in names):
+        if not any(is_given(args, name) for name in names):
             yield ArgumentFinding(names[0], "required", f"Required field '{names[0]}' is missing", fields=names)
 
 
 def _any_of(fields: Sequence[str], args: Mapping[str, Any]) -> Iterator[ArgumentFinding]:
-    if not any(given(args, field) for field in fields):
+    if not any(is_given(args, field) for field in fields):
         yield ArgumentFinding("", "any_of", f"At least one of {', '.join(fields)} is required", fields=tuple(fields))
 
 
 def _one_of(fields: Sequence[str], args: Mapping[str, Any]) -> Iterator[ArgumentFinding]:
-    there = [field for field in fields if given(args, field)]
+    there = [field for field in fields if is_given(args, field)]
     if len(there) != 1:
         message = f"Exactly one of {', '.join(fields)} must be given, not {' and '.join(there) or 'none'}"
         yield ArgumentFinding("", "one_of", message, fields=tuple(fields))
 
 
 def _all_or_none(fields: Sequence[str], args: Mapping[str, Any]) -> Iterator[ArgumentFinding]:
-    lacking = [field for field in fields if not given(args, field)]
+    lacking = [field for field in fields if not is_given(args, field)]
     if lacking and len(lacking) < len(fields):
         message = f"All of {', '.join(fields)} must be given, or none; {', '.join(lacking)} is missing"
         yield ArgumentFinding("", "all_or_none", message, fields=tuple(fields))
@@ -220,8 +220,8 @@ def _requires(field: str, value: Any) -> Test:
     wanted = _names("requires", value)
 
     def test(args: Mapping[str, Any]) -> Iterator[ArgumentFinding]:
-        for name in wanted if given(args, field) else ():
-            if not given(args, name):
+        for name in wanted if is_given(args, field) else ():
+            if not is_given(args, name):
                 yield ArgumentFinding(name, "requires", f"{field} requires {name}")
 
     return test
@@ -231,7 +231,7 @@ def _deprecated(field: str, value: Any) -> Test:
     message = value if isinstance(value, str) and value else f"{field} is deprecated"
 
     def test(args: Mapping[str, Any]) -> Iterator[ArgumentFinding]:
-        if given(args, field):
+        if is_given(args, field):
             yield ArgumentFinding(field, "deprecated", message, "warning")
 
     return test
@@ -244,8 +244,8 @@ Rule = Callable[[Any], str | None]
 def _on_value(code: str, make: Callable[[Any], Rule]) -> Callable[[str, Any], Test]:
     """A check of the value of a field, which passes where there is none."""
 
-    def check(field: str, said: Any) -> Test:
-        rule = make(said)
+    def check(field: str, setting: Any) -> Test:
+        rule = make(setting)
 
         def test(args: Mapping[str, Any]) -> Iterator[ArgumentFinding]:
             value = at(args, field)
@@ -326,8 +326,8 @@ def _limits(low: Any, high: Any) -> str:
     return f"between {low} and {high}"
 
 
-def _range(said: Any) -> Rule:
-    low, high = _bounds("range", said)
+def _range(setting: Any) -> Rule:
+    low, high = _bounds("range", setting)
 
     def rule(value: Any) -> str | None:
         if not is_type(value, "number"):
@@ -337,8 +337,8 @@ def _range(said: Any) -> Rule:
     return rule
 
 
-def _length(said: Any) -> Rule:
-    low, high = _bounds("length", said)
+def _length(setting: Any) -> Rule:
+    low, high = _bounds("length", setting)
 
     def rule(value: Any) -> str | None:
         nouns = {"string": "characters", "array": "items", "object": "fields"}
@@ -350,10 +350,10 @@ def _length(said: Any) -> Rule:
     return rule
 
 
-def _type(said: Any) -> Rule:
-    types = (said,) if isinstance(said, str) else tuple(said) if isinstance(said, list | tuple) else ()
+def _type(setting: Any) -> Rule:
+    types = (setting,) if isinstance(setting, str) else tuple(setting) if isinstance(setting, list | tuple) else ()
     if not types or not all(name in TYPES for name in types):
-        raise BadCheck(f"Unknown type {_show(said)}")
+        raise BadCheck(f"Unknown type {_show(setting)}")
 
     def rule(value: Any) -> str | None:
         fits = any(is_type(value, name) for name in types)

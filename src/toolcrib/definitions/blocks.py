@@ -63,11 +63,11 @@ def _extractions(block: Any, where: Path) -> Iterator[tuple[Path, str]]:
             yield from _extractions(inner, (*where, key))
 
 
-def refer_to_helper(said: str, where: Path, known: Iterable[str], findings: ToolProblems) -> None:
-    """Tells of a text that names a helper which is not there; any other text is prose."""
-    id = said.removeprefix(HELPERS)
-    if said.startswith(HELPERS) and id not in known:
-        message = f"'{said}' names a helper that does not exist"
+def refer_to_helper(reference: str, where: Path, known: Iterable[str], findings: ToolProblems) -> None:
+    """Report a text that names a helper which does not exist; any other text is prose."""
+    id = reference.removeprefix(HELPERS)
+    if reference.startswith(HELPERS) and id not in known:
+        message = f"'{reference}' names a helper that does not exist"
         findings.error("DANGLING_REFERENCE", message, *where, fix=one_of(id, known))
 
 
@@ -83,10 +83,10 @@ def _payloads(schemas: Any, findings: ToolProblems) -> Iterator[tuple[Path, Mapp
 
 
 def _review_detection(entry: Mapping[str, Any], where: Path, findings: ToolProblems) -> None:
-    said, prosaic = entry.get("detect"), text(entry.get("detection"))
+    detect, prosaic = entry.get("detect"), text(entry.get("detection"))
     try:
-        if said:
-            detector(said)
+        if detect:
+            detector(detect)
         elif prosaic and prose(prosaic) is None:
             message = f"The detection '{prosaic.strip()}' is prose and detects nothing"
             fix = "Add 'detect', as in 'detect: {exists: event}'"

@@ -22,16 +22,16 @@ TRIES = 3
 """A validator is slow that is slow each time: a busy machine makes any of them slow once."""
 
 MOST_INPUTS, MOST_SLOW = 3, 5
-"""Of so many examples a validator is timed, and so many slow ones are told of: looking must not take long itself."""
+"""How many examples time a validator, and how many slow ones are reported: the check must not take long itself."""
 
 FIX = "Mend the function; until then it does not run, and a validator rejects every call"
 
 
 async def check_code(definition: ToolDefinition, sandboxes: Mapping[Language, Sandbox]) -> ToolDefinition:
-    """The definition with every function that cannot be read marked as faulty, if there is a sandbox for it."""
+    """Return the definition with every function that does not parse marked as faulty, if there is a sandbox for it."""
     codes = dict.fromkeys(code for code in _codes(definition) if code.fault is None and code.language in sandboxes)
-    said = await asyncio.gather(*(sandboxes[code.language].check(code.text) for code in codes))
-    wrong = {code: fault for code, fault in zip(codes, said, strict=True) if fault is not None}
+    faults = await asyncio.gather(*(sandboxes[code.language].check(code.text) for code in codes))
+    wrong = {code: fault for code, fault in zip(codes, faults, strict=True) if fault is not None}
     if not wrong:
         return definition
     problems = tuple(_problem(code, fault) for code, fault in wrong.items())
@@ -65,19 +65,19 @@ def _problem(code: Code, fault: str) -> YamlProblem:
 
 async def check_verdicts(definition: ToolDefinition, sandboxes: CodeSandboxes) -> ToolDefinition:
     """The definition with a warning for each validator whose `valid` is neither true nor false."""
-    told: list[YamlProblem] = []
+    problems: list[YamlProblem] = []
     for validator in definition.validators:
         code = validator.code
         if not isinstance(code, LocatedCode) or code.fault is not None:
             continue
-        for given in _inputs(validator, definition):
-            valid = await _valid(code, given, validator.id, sandboxes)
+        for input in _inputs(validator, definition):
+            valid = await _valid(code, input, validator.id, sandboxes)
             if not isinstance(valid, bool | None):
                 message = f"Validator '{validator.id}' returned {valid!r} as 'valid', which is neither true nor false"
                 place = code.path, code.line, code.column
-                told.append(YamlProblem("INVALID_VERDICT", "warning", message, *place, "Return true or false"))
+                problems.append(YamlProblem("INVALID_VERDICT", "warning", message, *place, "Return true or false"))
                 break
-    return replace(definition, problems=(*definition.problems, *told)) if told else definition
+    return replace(definition, problems=(*definition.problems, *problems)) if problems else definition
 
 
 async def _valid(code: Code, data: bytes, name: str, sandboxes: CodeSandboxes) -> object:
@@ -96,17 +96,17 @@ def _inputs(validator: Validator, definition: ToolDefinition) -> list[bytes]:
 
 
 async def check_speed(definition: ToolDefinition, sandboxes: CodeSandboxes) -> ToolDefinition:
-    """The definition with a warning for each validator that takes long, on what the examples give it."""
-    told: list[YamlProblem] = []
+    """Return the definition with a warning for each validator that is slow on the inputs of its examples."""
+    problems: list[YamlProblem] = []
     for validator in definition.validators:
-        took = 0.0 if len(told) == MOST_SLOW else await _took(validator, definition, sandboxes)
+        took = 0.0 if len(problems) == MOST_SLOW else await _took(validator, definition, sandboxes)
         if took > SLOW_MS and isinstance(validator.code, LocatedCode):
             message = f"Validator '{validator.id}' took {took:.0f}ms (target: <{SLOW_MS}ms)"
             place = validator.code.path, validator.code.line, validator.code.column
-            told.append(
+            problems.append(
                 YamlProblem("SLOW_VALIDATOR", "warning", message, *place, "Make it do less: every call waits for it")
             )
-    return replace(definition, problems=(*definition.problems, *told)) if told else definition
+    return replace(definition, problems=(*definition.problems, *problems)) if problems else definition
 
 
 async def _took(validator: Validator, definition: ToolDefinition, sandboxes: CodeSandboxes) -> float:
@@ -115,11 +115,11 @@ async def _took(validator: Validator, definition: ToolDefinition, sandboxes: Cod
     if code is None or code.fault is not None:
         return 0.0
     least = 0.0
-    for given in _inputs(validator, definition):
+    for input in _inputs(validator, definition):
         least, left = inf, TRIES
         while least > SLOW_MS and left:
             least, left = (
-                min(least, await _timed(replace(code, timeout_ms=None), given, validator.id, sandboxes)),
+                min(least, await _timed(replace(code, timeout_ms=None), input, validator.id, sandboxes)),
                 left - 1,
             )
         if least > SLOW_MS:

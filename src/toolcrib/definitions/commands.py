@@ -39,7 +39,7 @@ class _Draft:
 
     name: str
     where: Path = ()
-    said: dict[str, Any] = field(default_factory=dict)
+    fields: dict[str, Any] = field(default_factory=dict)
     places: dict[str, Path] = field(default_factory=dict)
     words: tuple[str, ...] = ()
     program: str | None = None
@@ -85,8 +85,8 @@ def _merge(merged: dict[str, _Draft], block: Iterable[_Draft], findings: ToolPro
             continue
         seen.add(draft.name)
         earlier = merged.setdefault(draft.name, draft)
-        for key, value in draft.said.items():
-            earlier.said.setdefault(key, value)
+        for key, value in draft.fields.items():
+            earlier.fields.setdefault(key, value)
             earlier.places.setdefault(key, draft.places[key])
         earlier.words = earlier.words or draft.words
         earlier.program = earlier.program or draft.program
@@ -118,7 +118,7 @@ def _listed(tool: Mapping[str, Any], block: str, keys: tuple[str, ...], findings
 def _of_words(
     name: str, executable: str, where: Path, data: Mapping[str, Any], findings: ToolProblems
 ) -> Iterator[_Draft]:
-    """A command whose name may have several words, which are then what a program is given."""
+    """Yield a command whose name may have several words, which become arguments of the program."""
     words = name.split()
     if len(words) > 1 and words[0] == executable:
         words = words[1:]
@@ -135,8 +135,8 @@ def _grouped(tool: Mapping[str, Any], executable: str, findings: ToolProblems) -
     for group, entries in mapping(groups).items():
         for index, entry in _items(entries, ("command_groups", group), findings):
             where = ("command_groups", group, index)
-            said = {"command": entry} if isinstance(entry, str) else mapping(entry)
-            line = split(text(said.get("command")))
+            fields = {"command": entry} if isinstance(entry, str) else mapping(entry)
+            line = split(text(fields.get("command")))
             if not line:
                 message = "Command missing required field: command"
                 findings.error("MISSING_REQUIRED_FIELD", message, *where, fix="Add 'command', as in 'gh pr list'")
@@ -144,7 +144,7 @@ def _grouped(tool: Mapping[str, Any], executable: str, findings: ToolProblems) -
             fixed = (line[0], *takewhile(_WORD.fullmatch, line[1:]))
             program, words = _without_program(fixed, executable)
             name = "_".join(words).replace(":", "_") or PurePath(program).name
-            for draft in _named(name, where, said, findings):
+            for draft in _named(name, where, fields, findings):
                 draft.words, draft.program, draft.variant = words, program, len(line) > len(fixed)
                 yield draft
 
@@ -154,14 +154,14 @@ def _executables(tool: Mapping[str, Any], findings: ToolProblems) -> Iterator[_D
     for block in ("local_specific", "local_config"):
         for index, entry in _items(mapping(tool.get(block)).get("executables"), (block, "executables"), findings):
             where = (block, "executables", index)
-            said = {"name": entry} if isinstance(entry, str) else mapping(entry)
-            program = text(said.get("name"))
+            fields = {"name": entry} if isinstance(entry, str) else mapping(entry)
+            program = text(fields.get("name"))
             if not program:
                 message = "Executable missing required field: name"
                 findings.error("MISSING_REQUIRED_FIELD", message, *where, fix="Add 'name' with the program")
                 continue
-            said = {"description": text(said.get("purpose")), **said}
-            for draft in _named(PurePath(program).name, where, said, findings):
+            fields = {"description": text(fields.get("purpose")), **fields}
+            for draft in _named(PurePath(program).name, where, fields, findings):
                 draft.program = program
                 yield draft
 
@@ -217,26 +217,26 @@ def _without_program(words: tuple[str, ...], executable: str) -> tuple[str, tupl
 
 
 def _command(draft: _Draft, type: Type | None, known: Mapping[str, list[str]], findings: ToolProblems) -> Command:
-    said, words = draft.said, draft.words
+    fields, words = draft.fields, draft.words
     schema, broken = _schema(draft, findings)
     if type == "cli" and not words and draft.program is None and draft.listed:
         words = (draft.name,)
     of_program = draft.program is not None or (type == "cli" and draft.listed)
     return Command(
         name=draft.name,
-        description=text(said.get("description")),
+        description=text(fields.get("description")),
         input_schema=schema,
-        argv=of_program and schema is None and all(said.get(key) is None for key in TEMPLATES),
+        argv=of_program and schema is None and all(fields.get(key) is None for key in TEMPLATES),
         prefix=words,
         program=draft.program,
         effect=_effect(draft, findings),
-        timeout_ms=count(said, "timeout_ms", draft.places.get("timeout_ms", ())[:-1], findings),
-        filter=mapping(said.get("filter")) or None,
-        processors=texts(said.get("processors")),
+        timeout_ms=count(fields, "timeout_ms", draft.places.get("timeout_ms", ())[:-1], findings),
+        filter=mapping(fields.get("filter")) or None,
+        processors=texts(fields.get("processors")),
         listed=draft.listed,
         broken=_unsound(draft, findings) or _dangling(draft, known, findings) or broken,
         where=draft.where if not draft.where or isinstance(draft.where[-1], int) else draft.where[:-1],
-        said=MappingProxyType(said),
+        fields=MappingProxyType(fields),
     )
 
 
@@ -248,13 +248,13 @@ def _unsound(draft: _Draft, findings: ToolProblems) -> str | None:
         "cli_args": templates.words,
         "exec_template": templates.command_line,
     }
-    if "method" in draft.said or "path" in draft.said:
+    if "method" in draft.fields or "path" in draft.fields:
         readers |= dict.fromkeys(("path", "query", "headers", "body"), templates.json)
     broken = None
     for key, read in readers.items():
-        if draft.said.get(key) is not None:
+        if draft.fields.get(key) is not None:
             try:
-                read(draft.said[key], key)
+                read(draft.fields[key], key)
             except templates.BadTemplate as error:
                 message = f"Command '{draft.name}': {error}"
                 broken = findings.error("INVALID_TEMPLATE", message, *draft.places[key])
@@ -262,26 +262,26 @@ def _unsound(draft: _Draft, findings: ToolProblems) -> str | None:
 
 
 def _dangling(draft: _Draft, known: Mapping[str, list[str]], findings: ToolProblems) -> str | None:
-    """What a command refers to and the file does not have."""
+    """Return the problem of a command that refers to something which the file lacks."""
     broken = None
     for key, ids in known.items():
-        for said in texts(draft.said.get(key)):
-            id = said.removeprefix("validators.").removeprefix("processors.")
+        for reference in texts(draft.fields.get(key)):
+            id = reference.removeprefix("validators.").removeprefix("processors.")
             if id not in ids and not re.search(r"\s", id):  # several words are prose
-                message = f"Command '{draft.name}' names '{said}' at '{key}', which does not exist"
+                message = f"Command '{draft.name}' names '{reference}' at '{key}', which does not exist"
                 broken = findings.error("DANGLING_REFERENCE", message, *draft.places[key], fix=one_of(id, ids))
     return broken
 
 
 def _schema(draft: _Draft, findings: ToolProblems) -> tuple[Mapping[str, Any] | None, str | None]:
     try:
-        return input_schema(draft.said), None
+        return input_schema(draft.fields), None
     except BadParameters as error:
         return None, findings.error("INVALID_SCHEMA", f"Command '{draft.name}': {error}", *draft.places[error.key])
 
 
 def _effect(draft: _Draft, findings: ToolProblems) -> Effect | None:
-    effect = draft.said.get("effect")
+    effect = draft.fields.get("effect")
     if effect is None or effect in EFFECTS:
         return cast(Effect | None, effect)
     message = f"Invalid effect '{effect}' of command '{draft.name}'. Must be one of: {', '.join(EFFECTS)}"

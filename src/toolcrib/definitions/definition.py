@@ -68,7 +68,7 @@ class Processor:
 class Command:
     """One thing that the tool can do, merged from all places of the file that tell of it.
 
-    `said` holds every key as written, also the ones below. `input_schema` is None where the file tells nothing of the
+    `fields` holds every key as written, also the ones below. `input_schema` is None where the file has none for the
     arguments; `argv` marks one that takes `{args, stdin}`. `prefix` are the words that come first when a program runs,
     the program itself not among them. `where` is the first place that tells of it.
     `listed` is False for one that is known from validators or examples alone.
@@ -87,7 +87,7 @@ class Command:
     listed: bool = True
     broken: str | None = None
     where: tuple[str | int, ...] = ()
-    said: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    fields: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
 
 
 @dataclass(frozen=True, slots=True)

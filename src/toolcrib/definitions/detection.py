@@ -18,20 +18,20 @@ Detects = Callable[[Any], bool]
 
 
 def detection(schema: Mapping[str, Any]) -> Detects | None:
-    """How a payload schema is recognised; None where it does not say so in a way that is understood."""
-    said = schema.get("detect")
+    """Return how a payload schema is recognised; None where its condition is not understood."""
+    condition = schema.get("detect")
     try:
-        return detector(said) if said else prose(text(schema.get("detection")))
+        return detector(condition) if condition else prose(text(schema.get("detection")))
     except BadCheck:
         return None
 
 
-def prose(said: str) -> Detects | None:
-    """What a detection in words means; None for words that mean nothing to us."""
-    simple = _PROSE.fullmatch(said.strip())
+def prose(description: str) -> Detects | None:
+    """Parse a detection in prose; None if it is not understood."""
+    simple = _PROSE.fullmatch(description.strip())
     if simple is not None and simple[0] != simple["name"]:
         return _exists(simple["name"], simple["kind"])
-    terms = [_TERM.fullmatch(term.strip()) for term in said.split("&&")]
+    terms = [_TERM.fullmatch(term.strip()) for term in description.split("&&")]
     read = [_term(term) for term in terms if term is not None and not (term["no"] and term["text"])]
     return (lambda data: all(each(data) for each in read)) if len(read) == len(terms) else None
 
@@ -50,13 +50,13 @@ def _exists(path: str, kind: str | None = None) -> Detects:
     return lambda data: at(data, path) not in (ABSENT, None)
 
 
-def detector(said: Any) -> Detects:
-    """What a `detect` of a payload schema means.
+def detector(condition: Any) -> Detects:
+    """Parse a `detect` of a payload schema.
 
     Raises:
-        BadCheck: it means nothing.
+        BadCheck: it is invalid.
     """
-    match said:
+    match condition:
         case {"exists": str(path)}:
             return _exists(path)
         case {"path": str(path), "equals": value}:
@@ -71,7 +71,7 @@ def detector(said: Any) -> Detects:
             refused = detector(inner)
             return lambda data: not refused(data)
         case {"all": [*inners]} | {"any": [*inners]}:
-            every, each = "all" in said, [detector(inner) for inner in inners]
+            every, each = "all" in condition, [detector(inner) for inner in inners]
             return lambda data: (all if every else any)(detects(data) for detects in each)
         case _:
             raise BadCheck("'detect' says nothing that can be found")

@@ -29,7 +29,7 @@ class CommandExample:
     input: Mapping[str, Any]
     rejected: bool
     message: str
-    said: Mapping[str, Any]
+    fields: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +134,14 @@ def _unfilled(definition: ToolDefinition, example: CommandExample) -> str | None
 
 def _reason(example: CommandExample, verdict: ValidationVerdict) -> str | None:
     """Why the verdict is not the one that the example tells of."""
-    told = "; ".join(map(str, verdict.errors))
+    messages = "; ".join(map(str, verdict.errors))
     if not example.rejected:
-        return f"rejected: {told}" if verdict.errors else None
+        return f"rejected: {messages}" if verdict.errors else None
     if not verdict.errors:
         return f"accepted, but it must be rejected: {example.message}"
     if any(example.message in each.message for each in verdict.errors if example.message or not each.fault):
         return None
-    return f"rejected by another message than '{example.message}': {told}"
+    return f"rejected by another message than '{example.message}': {messages}"
 
 
 # Recorded cases
@@ -197,18 +197,24 @@ def _expected(case: Mapping[str, Any], name: str) -> Any:
 
 
 def _of_verdict(case: Mapping[str, Any], verdict: ValidationVerdict) -> str | None:
-    told = [{**each.data(), "field": each.path} for each in verdict.findings]
+    findings = [{**each.data(), "field": each.path} for each in verdict.findings]
     expected = mapping(_expected(case, "expect"))
     if "valid" in expected and expected["valid"] is not verdict.valid:
-        return f"valid is {verdict.valid}, not {expected['valid']}: {told}"
-    errors = [each for each in told if each["severity"] == "error"]
+        return f"valid is {verdict.valid}, not {expected['valid']}: {findings}"
+    errors = [each for each in findings if each["severity"] == "error"]
     if "errors" in expected and not _tell(errors, expected["errors"], case.get("match")):
         return f"the errors are {errors}, not {expected['errors']}"
-    lacking = [each for each in case.get("expect_findings", ()) if not any(_holds(found, each) for found in told)]
+    lacking = [
+        each for each in case.get("expect_findings", ()) if not any(_holds(finding, each) for finding in findings)
+    ]
     if lacking:
-        return f"{lacking} is not among {told}"
+        return f"{lacking} is not among {findings}"
     codes = case.get("expect_code")
-    return f"no code of {codes} among {told}" if codes and not any(each["code"] in codes for each in told) else None
+    return (
+        f"no code of {codes} among {findings}"
+        if codes and not any(each["code"] in codes for each in findings)
+        else None
+    )
 
 
 def _tell(errors: Sequence[Mapping[str, Any]], expected: Sequence[Any], match: Any) -> bool:
@@ -218,8 +224,8 @@ def _tell(errors: Sequence[Mapping[str, Any]], expected: Sequence[Any], match: A
     )
 
 
-def _like(told: str, expected: str, match: Any) -> bool:
-    return told.startswith(expected) if match == "prefix" else told == expected
+def _like(actual: str, expected: str, match: Any) -> bool:
+    return actual.startswith(expected) if match == "prefix" else actual == expected
 
 
 def _holds(data: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
@@ -232,8 +238,8 @@ async def _of_helper(case: Mapping[str, Any], definition: ToolDefinition, sandbo
         value = await helper(definition, str(case.get("helper")), case.get("args"), sandboxes)
     except ToolFailure as failure:
         fault, message = failure.metadata.get("fault", failure.code), failure.message
-    told = f"it gave {value!r}" if message is None else f"it failed ({fault}): {message}"
-    return None if _meets(case, value, fault, message) else told
+    outcome = f"it gave {value!r}" if message is None else f"it failed ({fault}): {message}"
+    return None if _meets(case, value, fault, message) else outcome
 
 
 def _meets(case: Mapping[str, Any], value: Any, fault: str | None, message: str | None) -> bool:

@@ -28,7 +28,7 @@ CHECKS = (*FIELDS, "format", "enum", "range", "length", "type", "pattern", "max_
 
 @dataclass(frozen=True, slots=True)
 class LocatedCode(Code):
-    """Code that knows where its function stands, for problems that are found later."""
+    """Code with the position of its function, for problems that appear later."""
 
     path: str = ""
     line: int = 0
@@ -110,11 +110,11 @@ def _checks(value: Any) -> tuple[Any, ...]:
 
 
 def _review_checks(checks: tuple[Any, ...], where: Path, tell: Callable[..., Any]) -> None:
-    """Tells of checks that check nothing; beside a function, which decides, that is no more than a warning."""
+    """Report checks that check nothing; beside a function, which decides, that is only a warning."""
     for index, check in enumerate(checks):
-        for name, said in check.items() if isinstance(check, Mapping) else ((check, None),):
+        for name, setting in check.items() if isinstance(check, Mapping) else ((check, None),):
             try:
-                prepared(name, said)
+                prepared(name, setting)
             except BadCheck as error:
                 example = f"Write '{name}: [<field>]'" if name in FIELDS else f"Write '{name}: {{<field>: ...}}'"
                 fix = example if name in CHECKS else one_of(name, CHECKS)
@@ -125,29 +125,29 @@ def _review_checks(checks: tuple[Any, ...], where: Path, tell: Callable[..., Any
 
 
 def _helpers(block: Mapping[str, Any], findings: ToolProblems) -> list[Helper]:
-    found: dict[str, Helper] = {}
+    helpers: dict[str, Helper] = {}
     for index, entry, id in _named(block, "helpers", "Helper", findings):
         where = (BLOCK, "helpers", index)
-        if id in found:
+        if id in helpers:
             _twice("helper", id, where, findings)
             continue
         code = _code(entry, where, findings)
         if code is None:
             message = f"Helper '{id}' missing required field: function"
             findings.error("MISSING_REQUIRED_FIELD", message, *where, "function", fix="Add 'function' with its code")
-        found[id] = Helper(id, code, text(entry.get("description")))
-    return list(found.values())
+        helpers[id] = Helper(id, code, text(entry.get("description")))
+    return list(helpers.values())
 
 
 def _processors(block: Mapping[str, Any], helpers: set[str], findings: ToolProblems) -> list[Processor]:
-    found: dict[str, Processor] = {}
+    processors: dict[str, Processor] = {}
     for index, entry, id in _named(block, "processors", "Processor", findings):
         where = (BLOCK, "processors", index)
-        if id in found:
+        if id in processors:
             _twice("processor", id, where, findings)
         else:
-            found[id] = _processor(id, entry, where, helpers, findings)
-    return list(found.values())
+            processors[id] = _processor(id, entry, where, helpers, findings)
+    return list(processors.values())
 
 
 def _processor(id: str, entry: Mapping[str, Any], where: Path, helpers: set[str], findings: ToolProblems) -> Processor:
@@ -166,13 +166,13 @@ def _processor(id: str, entry: Mapping[str, Any], where: Path, helpers: set[str]
     if stage not in (None, "before", "after"):
         message = f"Invalid stage '{stage}' of processor '{id}'. Must be one of: before, after"
         fault = findings.error("INVALID_ENUM_VALUE", message, *where, "stage", fix=one_of(stage, ("before", "after")))
-    taken, given = (_schema(entry, key, where, findings) for key in ("input_schema", "output_schema"))
-    fault = fault or taken.fault or given.fault
+    taken, returned = (_schema(entry, key, where, findings) for key in ("input_schema", "output_schema"))
+    fault = fault or taken.fault or returned.fault
     if fault is not None:
         code = Code("" if code is None else code.text, fault=fault)
     steps = tuple(step.removeprefix("helpers.") for step in steps)
     meant: Literal["before", "after"] = "before" if stage == "before" else "after"
-    return Processor(id, code, steps, meant, texts(entry.get("applies_to")), taken.schema, given.schema)
+    return Processor(id, code, steps, meant, texts(entry.get("applies_to")), taken.schema, returned.schema)
 
 
 class _Schema(NamedTuple):
@@ -200,7 +200,7 @@ def _twice(what: str, id: str, where: Path, findings: ToolProblems) -> None:
 def _named(
     block: Mapping[str, Any], name: str, what: str, findings: ToolProblems
 ) -> list[tuple[int, Mapping[str, Any], str]]:
-    """The entries of a list that are mappings with an id; what the others lack is told."""
+    """Yield the entries of a list that are mappings with an id; the others are reported."""
     named = []
     for index, entry in _entries(block, name, findings):
         where = (BLOCK, name, index)

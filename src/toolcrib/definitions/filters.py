@@ -1,4 +1,4 @@
-"""What a model is given of a large result: text without markup, named fields, the first rows. The log keeps all.
+"""What a model sees of a large result: text without markup, named fields, the first rows. The log keeps all.
 
 A filter that leaves nothing, or that nobody knows, gives everything.
 """
@@ -40,13 +40,13 @@ class FilteredResult(NamedTuple):
 
 
 def filtered(data: Any, filter: Any) -> FilteredResult:
-    """What the filter of a command, or of a registry, leaves of the data."""
-    said = filter if isinstance(filter, Mapping) else {}
-    apply = {"content": _content, "schema": _schema, "field": _field}.get(str(said.get("type")))
+    """Apply the filter of a command, or of a registry, to the data."""
+    settings = filter if isinstance(filter, Mapping) else {}
+    apply = {"content": _content, "schema": _schema, "field": _field}.get(str(settings.get("type")))
     if apply is None:
-        return _outcome(data, data, "unknown" if said else "none")
-    left = apply(data, said)
-    return _outcome(data, data, "none") if _empty(left) else _outcome(data, left, str(said["type"]))
+        return _outcome(data, data, "unknown" if settings else "none")
+    left = apply(data, settings)
+    return _outcome(data, data, "none") if _empty(left) else _outcome(data, left, str(settings["type"]))
 
 
 def tokens(value: Any) -> int:
@@ -92,12 +92,12 @@ def _picked(data: Any, names: Any) -> Any:
 # content
 
 
-def _content(data: Any, said: Mapping[str, Any]) -> Any:
-    chosen = data if isinstance(data, str) else _picked(data, said.get("extract"))
+def _content(data: Any, settings: Mapping[str, Any]) -> Any:
+    chosen = data if isinstance(data, str) else _picked(data, settings.get("extract"))
     if _empty(chosen):
         return None
     text = plain(chosen) if isinstance(chosen, str) else _text(_each_plain(chosen), indent=2)
-    return _cut(text, (_number(said.get("max_tokens"), MOST_TOKENS) or MOST_TOKENS) * TOKEN)
+    return _cut(text, (_number(settings.get("max_tokens"), MOST_TOKENS) or MOST_TOKENS) * TOKEN)
 
 
 def _each_plain(value: Any) -> Any:
@@ -158,12 +158,12 @@ def _break(name: str) -> str:
 
 
 def _cut(text: str, limit: int) -> str:
-    """At most that much, ended where a paragraph or else a sentence ends, if that is past half of it."""
+    """Cut a text to the limit, at the end of a paragraph or sentence if one lies in its second half."""
     if len(text) <= limit:
         return text
     end = text.rfind("\n\n", limit // 2, limit + 2)
     if end < 0:
-        ends = [found.end() for found in _SENTENCE.finditer(text, limit // 2, limit + 1)]
+        ends = [match.end() for match in _SENTENCE.finditer(text, limit // 2, limit + 1)]
         end = ends[-1] if ends else limit
     return f"{text[:end].rstrip()}\n\n{CUT}"
 
@@ -171,9 +171,9 @@ def _cut(text: str, limit: int) -> str:
 # schema
 
 
-def _schema(data: Any, said: Mapping[str, Any]) -> Any:
-    chosen = _picked(data, said.get("fields"))
-    limit = _number(said.get("max_tokens"), None)
+def _schema(data: Any, settings: Mapping[str, Any]) -> Any:
+    chosen = _picked(data, settings.get("fields"))
+    limit = _number(settings.get("max_tokens"), None)
     return chosen if limit is None or _empty(chosen) else _fitted(chosen, limit * TOKEN)
 
 
@@ -234,7 +234,7 @@ def _size(value: Any) -> int:
 # field
 
 
-def _field(data: Any, said: Mapping[str, Any]) -> Any:
+def _field(data: Any, settings: Mapping[str, Any]) -> Any:
     rows = [data] if isinstance(data, Mapping) else data
-    most = _number(said.get("max_rows"), None)
-    return _picked(rows[:most] if isinstance(rows, list | tuple) else rows, said.get("fields"))
+    most = _number(settings.get("max_rows"), None)
+    return _picked(rows[:most] if isinstance(rows, list | tuple) else rows, settings.get("fields"))

@@ -1,6 +1,6 @@
-"""Whether the tools of files are well: they are really asked, and what was found is kept for a while.
+"""Health of the tools of files: they are really called, and reports are kept for a while.
 
-What is found lives here and not in the definition, which says only how to find it.
+Reports are kept here and not in the definition, which says only how to check.
 """
 
 from __future__ import annotations
@@ -62,22 +62,22 @@ class _Unwell(Exception):
 
 
 class _Untold(Exception):
-    """Nothing can be said."""
+    """The health cannot be known."""
 
 
 class HealthCheck:
     """How a file wants to be looked at, and what is to be done where it is not well."""
 
     def __init__(self, definition: ToolDefinition) -> None:
-        said = mapping(definition.tool.get("health_check")) or mapping(definition.specific.get("health_check"))
-        failing = mapping(said.get("on_failure"))
+        fields = mapping(definition.tool.get("health_check")) or mapping(definition.specific.get("health_check"))
+        failing = mapping(fields.get("on_failure"))
         action = text(failing.get("action"))
-        self.said = said
-        self.enabled = bool(said) and said.get("enabled") is not False
-        self.required = self.enabled and said.get("required") is True
-        self.ttl_s = _number(said.get("ttl_s"), TTL_S)
+        self.fields = fields
+        self.enabled = bool(fields) and fields.get("enabled") is not False
+        self.required = self.enabled and fields.get("required") is True
+        self.ttl_s = _number(fields.get("ttl_s"), TTL_S)
         self.action = ACTIONS.get(action, "warn") if action and self.enabled else ""
-        self.fallback = text(failing.get("fallback_tool")) or text(said.get("fallback"))
+        self.fallback = text(failing.get("fallback_tool")) or text(fields.get("fallback"))
         self.message = text(failing.get("message"))
 
     @property
@@ -87,12 +87,12 @@ class HealthCheck:
 
     @property
     def skips(self) -> bool:
-        """True if the tool is given out only while it is well."""
+        """True if the tool is listed only while it is healthy."""
         return self.action == "skip_tool" and not self.required
 
 
 class HealthMonitor:
-    """Looks at tools, and keeps what it found for as long as their files say."""
+    """Checks tools, and keeps reports for as long as their files say."""
 
     def __init__(
         self,
@@ -105,25 +105,25 @@ class HealthMonitor:
         self._sandboxes = sandboxes
         self._servers = servers
         self._resolve = resolve
-        self._found: dict[str, tuple[str, HealthReport]] = {}
+        self._reports: dict[str, tuple[str, HealthReport]] = {}
         self._locks: dict[str, asyncio.Lock] = {}
 
     def last(self, definition: ToolDefinition) -> HealthReport | None:
-        """What was found of this very file, as long as it counts."""
-        sha, report = self._found.get(definition.id, ("", None))
+        """Return the last report about this version of the file, until it expires."""
+        sha, report = self._reports.get(definition.id, ("", None))
         fresh = report is not None and time.time() - report.checked_at < HealthCheck(definition).ttl_s
         return report if fresh and sha == definition.sha256 else None
 
-    def told(self, definition: ToolDefinition) -> Told:
-        """How the tool is, by what was found lately and by its server; nobody is asked for that."""
-        found = self.last(definition)
-        if found is not None and found.status == "unhealthy":
-            return Told("unavailable", found.reason)
+    def known(self, definition: ToolDefinition) -> Told:
+        """Return the health of the tool by its last report and the state of its server, without a check."""
+        report = self.last(definition)
+        if report is not None and report.status == "unhealthy":
+            return Told("unavailable", report.reason)
         status, reason = self._servers.health(definition)
         return Told(status, without(self._masks(definition), reason) if reason else "")
 
     def due(self, definition: ToolDefinition) -> bool:
-        """True if it has to be looked at although nobody asks, since it is given out only while it is well.
+        """True if it has to be checked in the background, since it is listed only while it is healthy.
 
         A file that nobody vouches for is looked at by the wish of a person alone: a look may start whatever it names.
         """
@@ -133,25 +133,25 @@ class HealthMonitor:
         """True if it is kept back: at the last look it was not well, or nobody has looked yet."""
         if not definition.trusted or not HealthCheck(definition).skips:
             return False
-        known = self._found.get(definition.id)
+        known = self._reports.get(definition.id)
         return known is None or known[1].status == "unhealthy"
 
     async def check(self, definition: ToolDefinition, *, fresh: bool = True) -> HealthReport:
-        """How the tool is; unless `fresh`, what was found lately will do."""
+        """Check the tool; unless `fresh`, a recent report will do."""
         async with self._locks.setdefault(definition.id, asyncio.Lock()):
             known = None if fresh else self.last(definition)
             if known is None:
                 known = await self._look(definition)
-                self._found[definition.id] = definition.sha256, known
+                self._reports[definition.id] = definition.sha256, known
             return known
 
     async def gate(
         self, definition: ToolDefinition, command: Command, ctx: Context, values: Mapping[str, Any]
     ) -> Result | None:
-        """Lets a call through, refuses it, or has another tool do it.
+        """Let a call through, refuse it, or call the fallback instead.
 
         Raises:
-            ToolFailure: `unavailable`, the tool is not well and its file wants that to be said.
+            ToolFailure: `unavailable`, the tool is unhealthy and its file wants calls to fail then.
         """
         block = HealthCheck(definition)
         if not block.gates:
@@ -164,8 +164,8 @@ class HealthMonitor:
         if block.action == "fallback" and block.fallback:
             name, dot, inner = block.fallback.partition(".")
             other = f"{name.lower()}.{inner if dot else command.name}"
-            told = block.message or f"{definition.id} is not well ({report.reason}); {other} was called instead"
-            return _instead(await ctx.call(other, dict(values)), other, told)
+            reason = block.message or f"{definition.id} is not well ({report.reason}); {other} was called instead"
+            return _instead(await ctx.call(other, dict(values)), other, reason)
         if block.action == "warn":
             return None
         raise ToolFailure("unavailable", block.message or f"'{definition.id}' is not well: {report.reason}")
@@ -174,10 +174,10 @@ class HealthMonitor:
 
     async def _look(self, definition: ToolDefinition) -> HealthReport:
         block, now = HealthCheck(definition), time.time()
-        if block.said and not block.enabled:
+        if block.fields and not block.enabled:
             return HealthReport(definition.id, "unknown", None, "The check is switched off", now)
         try:
-            level, reason = await self._tried(definition, block.said)
+            level, reason = await self._tried(definition, block.fields)
         except _Untold as error:
             return HealthReport(definition.id, "unknown", None, str(error), now)
         except _Unwell as error:
@@ -237,24 +237,24 @@ class HealthMonitor:
         raise _Untold("The file says of no way to look")
 
     async def _installed(self, definition: ToolDefinition) -> tuple[Level, str]:
-        said, env = definition.specific, self._env(definition)
-        several = said.get("executables")
+        block, env = definition.specific, self._env(definition)
+        several = block.get("executables")
         names = [text(mapping(one).get("name")) or text(one) for one in (several if isinstance(several, tuple) else ())]
-        programs = [name for name in (text(said.get("executable")), *names) if name]
-        found = [processes.find(program, env, self._settings.workspace) for program in programs]
-        wanted = said.get("install_check") or said.get("version_command")
+        programs = [name for name in (text(block.get("executable")), *names) if name]
+        paths = [processes.find(program, env, self._settings.workspace) for program in programs]
+        wanted = block.get("install_check") or block.get("version_command")
         if text(wanted):
-            return await self._commands(definition, [wanted], said)
-        if not found:
+            return await self._commands(definition, [wanted], block)
+        if not paths:
             raise _Untold("The file names no program")
-        return "reachable", ", ".join(found)
+        return "reachable", ", ".join(paths)
 
     async def _members(self, definition: ToolDefinition) -> tuple[Level, str]:
-        """Asks all members, and those of members that are groups themselves, each once: groups may hold each other.
+        """Check all members, and those of members that are groups, each once: groups may contain each other.
 
-        Of one that nobody vouches for, what a person has found counts.
+        Of an untrusted one, the last report of a person's check counts.
         """
-        waiting, seen, asked = list(aggregated(definition)), {definition.id}, 0
+        waiting, seen, checked = list(aggregated(definition)), {definition.id}, 0
         while waiting:
             id = waiting.pop(0).partition(".")[0]
             if id in seen:
@@ -264,28 +264,28 @@ class HealthMonitor:
                 member = await self._resolve(id)
             except Refused as error:
                 raise _Unwell(error.message) from None
-            if member.type == "meta" and not HealthCheck(member).said.keys() & {"method", "unix", "windows"}:
+            if member.type == "meta" and not HealthCheck(member).fields.keys() & {"method", "unix", "windows"}:
                 waiting += aggregated(member)
                 continue
-            asked += 1
+            checked += 1
             report = await self.check(member, fresh=False) if member.trusted else self.last(member)
             if report is not None and report.status == "unhealthy":
                 raise _Unwell(f"{id}: {report.reason}")
-        if not asked:
+        if not checked:
             raise _Untold("There is no member that could be asked")
         return "reachable", "All members are well"
 
     async def _tool_call(self, definition: ToolDefinition, data: Mapping[str, Any]) -> tuple[Level, str]:
-        """Calls a command that may be called without harm, after its checks; of any other it is enough to be there."""
+        """Call a harmless command after its checks; of any other it is enough to exist."""
         name, args = text(data.get("command")), data.get("args")
-        command, given = definition.command(name) or Command(name), thaw(mapping(args))
-        found = await self._callable(definition, command)
-        if args is None and not found.harmless:
-            return "listed", f"'{name}' is there{found.note}"
-        verdict = await validators.validate(definition, name, given, self._sandboxes)
+        command, arguments = definition.command(name) or Command(name), thaw(mapping(args))
+        target = await self._callable(definition, command)
+        if args is None and not target.harmless:
+            return "listed", f"'{name}' is there{target.note}"
+        verdict = await validators.validate(definition, name, arguments, self._sandboxes)
         if not verdict.valid:
             raise _Unwell(str(verdict.errors[0]))
-        return "called", _expected(data, await found.run(Context(DetachedCall()), given)) + found.note
+        return "called", _expected(data, await target.run(Context(DetachedCall()), arguments)) + target.note
 
     async def _callable(self, definition: ToolDefinition, command: Command) -> _Callable:
         if definition.type != "mcp":
@@ -294,15 +294,15 @@ class HealthMonitor:
                 raise _Untold(f"'{command.name}' is nothing that runs")
             return _Callable(made.run, not made.input_schema.get("required"))
         offered = await self._servers.ask(definition)
-        found = next((one for one in offered if one.name == mcp_tool(command)), None)
-        if found is None:
+        offer = next((one for one in offered if one.name == mcp_tool(command)), None)
+        if offer is None:
             raise _Unwell(f"The server has no tool '{mcp_tool(command)}'")
-        harmless = not found.input_schema.get("required") and not found.annotations.destructive
-        server = partial(self._servers.call, definition, found.name)
+        harmless = not offer.input_schema.get("required") and not offer.annotations.destructive
+        server = partial(self._servers.call, definition, offer.name)
         return _Callable(lambda ctx, values: server(values, ctx), harmless, _without(definition, offered))
 
     async def _commands(self, definition: ToolDefinition, value: Any, data: Mapping[str, Any]) -> tuple[Level, str]:
-        """Runs one program after the other; all have to end well."""
+        """Run one program after the other; all have to succeed."""
         level: Level | None = None
         reason = ""
         env, masks = self._env(definition), self._masks(definition)
@@ -316,15 +316,15 @@ class HealthMonitor:
                 without(masks, part.decode("utf-8", "replace").strip()) for part in (ended.stdout, ended.stderr)
             )
             if ended.code != 0:
-                told = (complained or printed)[-TOLD:]
-                raise _Unwell(f"{argv[0]} ended with {ended.code}{told and f': {told}'}")
+                output = (complained or printed)[-TOLD:]
+                raise _Unwell(f"{argv[0]} ended with {ended.code}{output and f': {output}'}")
             level, reason = "called", _expected(data, _as_data(printed)) or printed[:TOLD]
         if level is None:
             raise _Untold("The check names no command")
         return level, reason
 
     async def _http(self, definition: ToolDefinition, data: Mapping[str, Any]) -> tuple[Level, str]:
-        """Gets an address. What the file sends along, it sends to its own service and to nobody else."""
+        """Request an address. Credentials of the file go to its own service and to nobody else."""
         endpoint, own = (
             text(data.get("endpoint")) or text(data.get("command")),
             mapping(definition.tool.get("http_specific")),
@@ -333,8 +333,8 @@ class HealthMonitor:
             own, endpoint = {"base_url": endpoint}, ""
         if not own.get("base_url"):
             raise _Untold("The check names no address")
-        asked = replace(definition, type="http", tool={**definition.tool, "http_config": {}, "http_specific": own})
-        made = runner(asked, Command("health", said={"method": "GET", "path": endpoint}), self._settings)
+        probe = replace(definition, type="http", tool={**definition.tool, "http_config": {}, "http_specific": own})
+        made = runner(probe, Command("health", fields={"method": "GET", "path": endpoint}), self._settings)
         assert made is not None
         return "called", _expected(data, await made.run(Context(DetachedCall()), {}))
 
@@ -373,14 +373,14 @@ def _without(definition: ToolDefinition, offered: Sequence[Any]) -> str:
     return f"; it has none of these commands: {', '.join(names)}" if names else ""
 
 
-def _instead(result: Result, other: str, told: str) -> Result:
-    """The result of a tool that stepped in; the model is told."""
-    metadata = {**result.metadata, "fallback": {"tool": other, "reason": told}}
+def _instead(result: Result, other: str, reason: str) -> Result:
+    """Return the result of the fallback, with a note for the model."""
+    metadata = {**result.metadata, "fallback": {"tool": other, "reason": reason}}
     failure = result.failure
     if failure is not None:
-        return result.but(failure=replace(failure, message=f"{told}: {failure.message}"), metadata=metadata)
+        return result.but(failure=replace(failure, message=f"{reason}: {failure.message}"), metadata=metadata)
     shown = result.content or [block("text", text=result.text)]
-    content = [block("text", ("model",), text=told), *shown]
+    content = [block("text", ("model",), text=reason), *shown]
     return result.but(content=content, metadata=metadata)
 
 

@@ -61,8 +61,8 @@ ALIKE = 0.8
 
 def review_keys(definition: ToolDefinition, findings: ToolProblems) -> None:
     """Tell of each key that is almost one that acts; all others are what an author wants to be known."""
-    for where, given, known in _places(definition):
-        for key in given:
+    for where, block, known in _places(definition):
+        for key in block:
             fix = _fix(str(key), known)
             if fix is not None:
                 message = f"The key '{key}' is unknown and does nothing"
@@ -92,9 +92,9 @@ def _places(definition: ToolDefinition) -> Iterator[tuple[Path, Mapping[str, Any
         yield from ((("executable_knowledge", key, number), one, known) for number, one in _entries(code.get(key)))
     if definition.type is not None:
         for block in (f"{definition.type}_specific", f"{definition.type}_config"):
-            said = mapping(tool.get(block))
-            yield (block,), said, (*OF_TYPE[definition.type], *OF_ALL_TYPES)
-            yield (block, "health_check"), mapping(said.get("health_check")), OF_HEALTH
+            fields = mapping(tool.get(block))
+            yield (block,), fields, (*OF_TYPE[definition.type], *OF_ALL_TYPES)
+            yield (block, "health_check"), mapping(fields.get("health_check")), OF_HEALTH
     yield ("health_check",), mapping(tool.get("health_check")), OF_HEALTH
 
 

@@ -1,4 +1,4 @@
-"""What people learned about a tool, told when it helps: on request, and as the one hint of a failure."""
+"""What people learned about a tool, shown on request, and as the one hint of a failure."""
 
 from __future__ import annotations
 
@@ -83,33 +83,33 @@ def _within(path: str, wanted: str) -> bool:
 
 
 def _shows(pattern: Mapping[str, Any], command: str, paths: Iterable[str]) -> bool:
-    """True if an anti-pattern is one of the command and of a path; lines that stay as they are do not tell of it."""
+    """True if an anti-pattern is about the command and one of the paths; unchanged lines do not count."""
     wrong, correct = text(pattern.get("wrong")), text(pattern.get("correct"))
     if not _names(wrong, command):
         return False
     lines, kept = wrong.splitlines() + correct.splitlines(), set(wrong.splitlines()) & set(correct.splitlines())
-    told = [text(pattern.get(name)) for name in ("pattern", "description", "rationale", "error")]
-    return _names_any("\n".join((*told, *(line for line in lines if line not in kept))), paths)
+    texts = [text(pattern.get(name)) for name in ("pattern", "description", "rationale", "error")]
+    return _names_any("\n".join((*texts, *(line for line in lines if line not in kept))), paths)
 
 
 def _tells(entry: Mapping[str, Any], command: str, paths: Iterable[str]) -> bool:
-    said = write(entry)
-    return _names(said, command) and _names_any(said, paths)
+    written = write(entry)
+    return _names(written, command) and _names_any(written, paths)
 
 
-def _names_any(said: str, paths: Iterable[str]) -> bool:
+def _names_any(content: str, paths: Iterable[str]) -> bool:
     """True if a text names one of the paths, or the field in which it lies."""
-    return any(_names(said, path) or _names(said, re.split(r"[.\[]", path, maxsplit=1)[0]) for path in paths)
+    return any(_names(content, path) or _names(content, re.split(r"[.\[]", path, maxsplit=1)[0]) for path in paths)
 
 
-def _names(said: str, name: str) -> bool:
+def _names(content: str, name: str) -> bool:
     """True if a text holds a name as a word; a name may come from anywhere, so no expression is made of it."""
-    found = said.find(name) if name else -1
-    while found >= 0:
-        around = said[max(found - 1, 0) : found] + said[found + len(name) : found + len(name) + 1]
+    at = content.find(name) if name else -1
+    while at >= 0:
+        around = content[max(at - 1, 0) : at] + content[at + len(name) : at + len(name) + 1]
         if not any(letter.isalnum() or letter in "_$" for letter in around):
             return True
-        found = said.find(name, found + 1)
+        at = content.find(name, at + 1)
     return False
 
 
@@ -120,19 +120,19 @@ def _occurs(part: str, message: str) -> bool:
 
 def _advice(pattern: Mapping[str, Any]) -> str:
     prose = [text(pattern.get(name)).strip() for name in ("description", "rationale")]
-    told = " ".join(each if each.endswith((".", "!", "?")) else f"{each}." for each in prose if each)
+    description = " ".join(each if each.endswith((".", "!", "?")) else f"{each}." for each in prose if each)
     correct = text(pattern.get("correct")).strip()
-    room = PROSE if len(told) + len(correct) > HINT - 20 else HINT
-    return "\n".join(each for each in (_cut(told, room), f"Correct: {correct}" if correct else "") if each)
+    room = PROSE if len(description) + len(correct) > HINT - 20 else HINT
+    return "\n".join(each for each in (_cut(description, room), f"Correct: {correct}" if correct else "") if each)
 
 
 def _solutions(definition: ToolDefinition, message: str) -> Iterator[str]:
     for name in ISSUES:
         block = definition.tool.get(name)
         for entry in block.values() if isinstance(block, Mapping) else block if isinstance(block, tuple) else ():
-            said = mapping(entry)
-            if any(_occurs(text(said.get(key)), message) for key in ("error", "issue")):
-                yield " ".join((*texts(said.get("solution")), *texts(said.get("solutions"))))
+            issue = mapping(entry)
+            if any(_occurs(text(issue.get(key)), message) for key in ("error", "issue")):
+                yield " ".join((*texts(issue.get("solution")), *texts(issue.get("solutions"))))
 
 
 def _mitigation(entry: Mapping[str, Any]) -> str:
@@ -154,7 +154,7 @@ def _entries(examples: Any) -> list[Mapping[str, Any]]:
 def tool_help(
     definition: ToolDefinition, command: str, topic: str | None = None, *, parameters: Iterable[str] = ()
 ) -> str:
-    """What is known of a command beside its name, line and schema; or of one topic, at length.
+    """Return what is known of a command beside its name, line and schema; or about one topic, at length.
 
     `parameters` are those that the file does not know of, as where a server tells them.
     """
@@ -163,12 +163,12 @@ def tool_help(
     if topic is not None:
         return write(known[topic]) if topic in known else f"No topic '{topic}'. {others or 'There are none.'}"
     room = HELP_TOKENS - tokens(others)
-    told: list[str] = []
+    parts: list[str] = []
     for part in _parts(definition, command, parameters):
         if (size := tokens(part) + 1) <= room:
-            told.append(part)
+            parts.append(part)
             room -= size
-    return "\n\n".join(each for each in (*told, others) if each) or f"Nothing more is known of '{command}'."
+    return "\n\n".join(each for each in (*parts, others) if each) or f"Nothing more is known of '{command}'."
 
 
 def topics(definition: ToolDefinition) -> dict[str, Any]:
@@ -188,20 +188,20 @@ def topics(definition: ToolDefinition) -> dict[str, Any]:
 
 def _parts(definition: ToolDefinition, command: str, parameters: Iterable[str]) -> Iterator[str]:
     """Notes, examples, and what mentions the command or its parameters, the most telling first."""
-    found = definition.command(command) or Command(command)
+    described = definition.command(command) or Command(command)
     examples = _entries({command: mapping(definition.block("examples")).get(command)})
-    given = [] if found.argv else [mapping(mapping(found.input_schema).get("properties"))]
-    given += [mapping(each.get("input")) for each in examples]
-    names = list(dict.fromkeys((command, *parameters, *chain(*given))))
-    notes = {name: found.said[name] for name in _NOTES if found.said.get(name)}
+    inputs = [] if described.argv else [mapping(mapping(described.input_schema).get("properties"))]
+    inputs += [mapping(each.get("input")) for each in examples]
+    names = list(dict.fromkeys((command, *parameters, *chain(*inputs))))
+    notes = {name: described.fields[name] for name in _NOTES if described.fields.get(name)}
     if notes:
         yield write(notes)
-    yield from _operations(definition, found)
+    yield from _operations(definition, described)
     yield from _shown(examples)
     for pattern in _anti_patterns(definition):
         if _mentions(pattern, names):
             yield f"Avoid: {_advice(pattern)}"
-    yield from _told_of_interface(definition, names)
+    yield from _interface_notes(definition, names)
 
 
 def _operations(definition: ToolDefinition, command: Command) -> Iterator[str]:
@@ -209,9 +209,9 @@ def _operations(definition: ToolDefinition, command: Command) -> Iterator[str]:
     begins = " ".join((command.program, *command.prefix)) if command.program else command.name
     groups = mapping(definition.tool.get("common_operations")).values()
     for entry in chain(*(group for group in groups if isinstance(group, tuple))):
-        said = mapping(entry)
-        if f"{text(said.get('command'))} ".startswith(f"{begins} "):
-            yield write(said)
+        operation = mapping(entry)
+        if f"{text(operation.get('command'))} ".startswith(f"{begins} "):
+            yield write(operation)
 
 
 def _shown(examples: list[Mapping[str, Any]]) -> Iterator[str]:
@@ -219,19 +219,19 @@ def _shown(examples: list[Mapping[str, Any]]) -> Iterator[str]:
     for title, key in (("Works", "output"), ("Fails", "error")):
         example = next((each for each in examples if key in each), None)
         if example is not None:
-            told = {name: example[name] for name in ("description", "error", "mitigation") if name in example}
+            details = {name: example[name] for name in ("description", "error", "mitigation") if name in example}
             data = {name: _json(example[name]) for name in ("input", "output") if name in example}
-            yield f"{title}:\n{_indented(write({**data, **told}))}"
+            yield f"{title}:\n{_indented(write({**data, **details}))}"
 
 
-def _told_of_interface(definition: ToolDefinition, names: Iterable[str]) -> Iterator[str]:
+def _interface_notes(definition: ToolDefinition, names: Iterable[str]) -> Iterator[str]:
     api = mapping(definition.block("api_complexity"))
     for quirk in _quirks(definition):
         if _mentions(quirk, names):
-            yield f"Quirk:\n{_indented(write({key: said for key, said in quirk.items() if key != 'quirk'}))}"
-    for field, said in mapping(api.get("field_mappings")).items():
+            yield f"Quirk:\n{_indented(write({key: value for key, value in quirk.items() if key != 'quirk'}))}"
+    for field, field_mapping in mapping(api.get("field_mappings")).items():
         if field in names:
-            yield f"Field {field}:\n{_indented(write(said))}"
+            yield f"Field {field}:\n{_indented(write(field_mapping))}"
     for block in (api.get("known_limitations"), definition.tool.get("limitations")):
         for limit in block if isinstance(block, tuple) else ():
             if _mentions(limit, names):
@@ -239,8 +239,8 @@ def _told_of_interface(definition: ToolDefinition, names: Iterable[str]) -> Iter
 
 
 def _mentions(entry: Any, names: Iterable[str]) -> bool:
-    said = write(entry)
-    return any(_names(said, name) for name in names)
+    written = write(entry)
+    return any(_names(written, name) for name in names)
 
 
 def write(value: Any) -> str:
@@ -259,15 +259,15 @@ def _json(value: Any) -> str:
 
 
 def _line(mark: str, value: Any) -> str:
-    told = write(value)
-    if "\n" in told or (mark != "-" and isinstance(value, Mapping | tuple | list) and told):
-        return f"{mark}\n{_indented(told)}"
-    return f"{mark} {told}".rstrip()
+    written = write(value)
+    if "\n" in written or (mark != "-" and isinstance(value, Mapping | tuple | list) and written):
+        return f"{mark}\n{_indented(written)}"
+    return f"{mark} {written}".rstrip()
 
 
-def _indented(said: str) -> str:
-    return "\n".join(f"  {line}" for line in said.splitlines())
+def _indented(content: str) -> str:
+    return "\n".join(f"  {line}" for line in content.splitlines())
 
 
-def _cut(said: str, most: int) -> str:
-    return said if len(said) <= most else said[: most - 1].rstrip() + "…"
+def _cut(content: str, most: int) -> str:
+    return content if len(content) <= most else content[: most - 1].rstrip() + "…"

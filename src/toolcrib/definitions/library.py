@@ -1,4 +1,4 @@
-"""The definitions of all roots: listed, found by their id, read again when a file has changed.
+"""The definitions of all roots: listed, looked up by id, read again when a file has changed.
 
 The work is done in the calling thread, under a lock; the methods that begin with `a` do it beside the event loop.
 """
@@ -78,12 +78,12 @@ class Library:
         project: Path | None = None,
         trusted_packs: Collection[str] = (),
     ) -> None:
-        """Takes other roots; what they do not cover is forgotten."""
-        given = rooted(roots, project)
-        places = projects_of(given) if project is None else [project]
+        """Use other roots; what they do not cover is forgotten."""
+        own = rooted(roots, project)
+        places = projects_of(own) if project is None else [project]
         first = () if pack is None else pack_roots(pack, places, trusted_packs)
         with self._lock:
-            self.roots = tuple(dict.fromkeys((*first, *given)))
+            self.roots = tuple(dict.fromkeys((*first, *own)))
 
     def list(self, *, all: bool = False) -> list[ToolDefinition]:
         """Every tool, also the invalid ones, by id; with `all` also what is shadowed, and files that hold no tool."""
@@ -98,12 +98,12 @@ class Library:
         """The definition of that id.
 
         Raises:
-            Unresolved: there is none, or its file is invalid.
+            UnresolvedTool: there is none, or its file is invalid.
         """
-        found = self.resolve_many([id])[id]
-        if isinstance(found, UnresolvedTool):
-            raise found
-        return found
+        result = self.resolve_many([id])[id]
+        if isinstance(result, UnresolvedTool):
+            raise result
+        return result
 
     def resolve_many(self, ids: Iterable[str]) -> dict[str, ToolDefinition | UnresolvedTool]:
         """Each id with its definition, or why there is none. What is no legal id touches no file."""
@@ -114,7 +114,7 @@ class Library:
                 self._refresh()
                 known = [self._shelf.find(id) for id in legal]
                 self._verify(self._files.values() if None in known else [file for file in known if file is not None])
-            return {id: self._found(id) if id in legal else self._missing(id, ()) for id in wanted}
+            return {id: self._by_id(id) if id in legal else self._missing(id, ()) for id in wanted}
 
     async def alist(self, *, all: bool = False) -> Sequence[ToolDefinition]:
         """`list`, beside the event loop."""
@@ -150,7 +150,7 @@ class Library:
 
     # Finding
 
-    def _found(self, id: str) -> ToolDefinition | UnresolvedTool:
+    def _by_id(self, id: str) -> ToolDefinition | UnresolvedTool:
         file = self._shelf.find(id)
         if file is None:
             return self._missing(id, nearest(id, self._shelf.names()))
@@ -364,9 +364,9 @@ class _DefinitionCache:
                     self.shown.update((first, *others))
                 else:
                     shadows.setdefault(stands, []).append(first.place.path)
-                    added[first] = _told("SHADOWED", "info", f"{stands.place.path} replaces this one")
+                    added[first] = _problem("SHADOWED", "info", f"{stands.place.path} replaces this one")
                 message = f"{first.place.path} has this id too, and comes first"
-                added |= {other: _told("DUPLICATE_ID", "error", message) for other in others}
+                added |= {other: _problem("DUPLICATE_ID", "error", message) for other in others}
         for file in self.files:
             file.place_among(added.get(file), tuple(shadows.get(file, ())))
 
@@ -382,7 +382,7 @@ class _DefinitionCache:
         return claims
 
 
-def _told(code: str, severity: Severity, message: str) -> YamlProblem:
+def _problem(code: str, severity: Severity, message: str) -> YamlProblem:
     return YamlProblem(code, severity, message, "tool.id")
 
 

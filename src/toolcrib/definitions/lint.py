@@ -19,7 +19,7 @@ _FIXES = {
 
 
 class ToolProblems:
-    """The problems of one tool, as they are found. Paths begin at the tool, which stands at `base` in the document."""
+    """Collects the problems of one tool. Paths begin at the tool, which is at `base` in the document."""
 
     def __init__(self, document: YamlDocument, base: Path = ()) -> None:
         self.document = document

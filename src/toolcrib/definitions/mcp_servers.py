@@ -39,10 +39,10 @@ class _Hush(logging.Filter):
     masks: tuple[str, ...] = ()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Lets everything pass, without them."""
-        said = record.getMessage()
-        if self.masks and (told := without(self.masks, said)) != said:
-            record.msg, record.args = told, ()
+        """Let every record pass, with secrets masked."""
+        message = record.getMessage()
+        if self.masks and (masked := without(self.masks, message)) != message:
+            record.msg, record.args = masked, ()
         return True
 
     def keep(self, values: Mapping[str, str]) -> None:
@@ -71,23 +71,23 @@ class _Held:
 class Servers:
     """One server for each file; another one where its settings have changed.
 
-    `told` hears that one offers others, and gives what is done when all of them are known.
+    `on_change` is called when the tools of one changed; what it returns is awaited.
     """
 
     def __init__(
         self,
         environ: Mapping[str, str],
         values: Mapping[str, Mapping[str, str]],
-        told: Callable[[str], Awaitable[None]],
+        on_change: Callable[[str], Awaitable[None]],
     ) -> None:
         self._environ = environ
         self._values = values
-        self._told = told
+        self._on_change = on_change
         self._running: dict[str, _Held] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
     def offered(self, definition: ToolDefinition) -> Sequence[OfferedTool] | None:
-        """What the server of a file offers, if it was ever asked."""
+        """Return the tools of the server of a file, if they were ever listed."""
         held = self._running.get(definition.id)
         return None if held is None or held.place != _place(definition) else held.offered
 
@@ -172,7 +172,9 @@ class Servers:
         """
         env = environment.values(environment.declared(definition), self._environ)
         place = _place(definition)
-        url = None if place.url is None else _with_query(place.url, definition, {**env, **self._given(definition)})
+        url = (
+            None if place.url is None else _with_query(place.url, definition, {**env, **self._query_values(definition)})
+        )
         known, key = self._running.get(definition.id), (place, url, tuple(sorted(env.items())))
         if known is not None and known.key == key:
             return known
@@ -185,7 +187,7 @@ class Servers:
         self._running[definition.id] = held
         return held
 
-    def _given(self, definition: ToolDefinition) -> Mapping[str, str]:
+    def _query_values(self, definition: ToolDefinition) -> Mapping[str, str]:
         return self._values.get(definition.id, {})
 
     def _server(self, definition: ToolDefinition, place: _Place, url: str | None, env: Mapping[str, str]) -> McpClient:
@@ -215,7 +217,7 @@ class Servers:
 
     def _heard(self, held: _Held, tools: Sequence[OfferedTool]) -> Awaitable[None] | None:
         others, held.offered = held.offered != tools, tools
-        return self._told(held.id) if others and not held.retired else None
+        return self._on_change(held.id) if others and not held.retired else None
 
     # The end of one
 
@@ -242,8 +244,8 @@ def _place(definition: ToolDefinition) -> _Place:
 
 
 def _check_reachable(definition: ToolDefinition, place: _Place) -> None:
-    said = definition.specific
-    transport, auth = text(said.get("transport")).lower() or "stdio", said.get("auth")
+    block = definition.specific
+    transport, auth = text(block.get("transport")).lower() or "stdio", block.get("auth")
     if transport not in TRANSPORTS:
         raise _unreachable(f"The transport '{transport}' of '{definition.id}' is not supported")
     if place.url is not None and "oauth" in (auth, mapping(auth).get("type")):
@@ -259,30 +261,30 @@ def _unreachable(message: str) -> ToolFailure:
 def _with_query(url: str, definition: ToolDefinition, values: Mapping[str, str]) -> str:
     """An address with those of its query parameters that have a value: one that is configured, or a declared variable.
 
-    No other variable is looked at: the file has not said that it reads it.
+    No other variable is read: the file does not declare it.
     """
-    said = definition.specific.get("query_parameters")
-    names = [text(mapping(one).get("name")) or text(one) for one in said] if isinstance(said, tuple) else []
+    declared = definition.specific.get("query_parameters")
+    names = [text(mapping(one).get("name")) or text(one) for one in declared] if isinstance(declared, tuple) else []
     parts = urlsplit(url)
-    given = {name: values[name] for name in names if values.get(name)}
-    _hush.keep(given)
-    query = dict(parse_qsl(parts.query)) | given
+    parameters = {name: values[name] for name in names if values.get(name)}
+    _hush.keep(parameters)
+    query = dict(parse_qsl(parts.query)) | parameters
     return urlunsplit(parts._replace(query=urlencode(query)))
 
 
 def address_of(definition: ToolDefinition) -> str | None:
     """Where a remote server is; None for one that is a program."""
-    said = definition.specific
-    command = text(said.get("server_command")).strip()
+    block = definition.specific
+    command = text(block.get("server_command")).strip()
     remote = command if command.lower().startswith(("http://", "https://")) else ""
-    return text(mapping(said.get("connection")).get("url")).strip() or remote or None
+    return text(mapping(block.get("connection")).get("url")).strip() or remote or None
 
 
 def command_of(definition: ToolDefinition) -> tuple[str, ...]:
     """The argument array that starts the server; empty where there is none, or only the name of a transport."""
-    said = definition.specific
-    command, args = text(said.get("server_command")).strip(), said.get("server_args")
-    if not command or command.lower() in (text(said.get("transport")).lower(), *TRANSPORTS):
+    block = definition.specific
+    command, args = text(block.get("server_command")).strip(), block.get("server_args")
+    if not command or command.lower() in (text(block.get("transport")).lower(), *TRANSPORTS):
         return ()
     try:
         return (*shlex.split(command), *(str(one) for one in (args if isinstance(args, tuple) else ())))
@@ -292,7 +294,7 @@ def command_of(definition: ToolDefinition) -> tuple[str, ...]:
 
 def mcp_tool(command: Command) -> str:
     """The server's name of a command; `mcp__<server>__` before it is dropped."""
-    named = text(command.said.get("mcp_tool"))
+    named = text(command.fields.get("mcp_tool"))
     if named.startswith(PREFIX):
         named = named.removeprefix(PREFIX).partition("__")[2] or named
     return named or command.name

@@ -97,8 +97,8 @@ class Rewrite:
     def diff(self) -> str:
         """The change, line by line."""
         old, new = (decoded(data)[0].splitlines(keepends=True) for data in (self.before, self.after))
-        told = difflib.unified_diff(old, new, str(self.path), str(self.path))
-        return "".join(line if line.endswith(("\n", "\r")) else f"{line}\n" for line in told)
+        difference = difflib.unified_diff(old, new, str(self.path), str(self.path))
+        return "".join(line if line.endswith(("\n", "\r")) else f"{line}\n" for line in difference)
 
 
 # The text
@@ -227,7 +227,7 @@ def _skeletons(text: str, tool: YamlNode) -> list[TextEdit]:
     start = parts_of(text, tool)[0].start
     margin = text[line_start(text, start) : start]
     end = len(text[: tool.end.index].rstrip())
-    found = line_of(text, end, end).end
+    at = line_of(text, end, end).end
     lines = [
         f"{margin}# {line}".rstrip()
         for name, skeleton in SKELETONS.items()
@@ -235,8 +235,8 @@ def _skeletons(text: str, tool: YamlNode) -> list[TextEdit]:
         for line in skeleton.splitlines()
     ]
     ending = newline(text)
-    before = "" if text[:found].endswith(("\n", "\r")) else ending
-    return [TextEdit(found, found, before + "".join(line + ending for line in lines))] if lines else []
+    before = "" if text[:at].endswith(("\n", "\r")) else ending
+    return [TextEdit(at, at, before + "".join(line + ending for line in lines))] if lines else []
 
 
 def _successes(text: str, node: YamlNode) -> tuple[Any, list[TextEdit]] | None:
@@ -313,13 +313,13 @@ async def _carried_out(
     if rewrite.before == rewrite.after:
         return rewrite
     path = rewrite.path
-    known, found = [await check_code(read(data, path=path), sandboxes) for data in (rewrite.before, rewrite.after)]
-    new = Counter(_errors(found)) - Counter(_errors(known))
+    known, rewritten = [await check_code(read(data, path=path), sandboxes) for data in (rewrite.before, rewrite.after)]
+    new = Counter(_errors(rewritten)) - Counter(_errors(known))
     if new:
         raise Refused("invalid_arguments", f"Not written, there would be a new error: {next(iter(new))}")
     if dry_run:
         return rewrite
-    return await asyncio.to_thread(_write, rewrite, _name(path, found), backups or backups_of(path), "")
+    return await asyncio.to_thread(_write, rewrite, _name(path, rewritten), backups or backups_of(path), "")
 
 
 def _name(path: Path, definition: ToolDefinition) -> str:
@@ -348,8 +348,8 @@ def _restore(path: Path, backup: Path | None, backups: Path, dry_run: bool) -> R
 def _newest(id: str, backups: Path) -> Path | None:
     """The newest backup of version 1; the newest at all where there is none. What `restore` itself kept is left out."""
     named = re.compile(rf"{re.escape(id)}\.\d{{8}}T\d{{12}}Z\.yaml")
-    found = sorted((one for one in backups.glob("*.yaml") if named.fullmatch(one.name)), reverse=True)
-    return next((one for one in found if read(one.read_bytes()).schema_version == 1), next(iter(found), None))
+    candidates = sorted((one for one in backups.glob("*.yaml") if named.fullmatch(one.name)), reverse=True)
+    return next((one for one in candidates if read(one.read_bytes()).schema_version == 1), next(iter(candidates), None))
 
 
 def _write(rewrite: Rewrite, id: str, backups: Path, kind: str) -> Rewrite:

@@ -21,7 +21,7 @@ def labels_of(definition: ToolDefinition, command: Command) -> tuple[str, ...]:
 
     Labels that do not hold count as `untrusted`.
     """
-    written = command.said.get("labels", definition.tool.get("labels"))
+    written = command.fields.get("labels", definition.tool.get("labels"))
     if written is None:
         return ()
     labels = texts(written)
@@ -36,9 +36,9 @@ def review_origins(definition: ToolDefinition, findings: ToolProblems) -> None:
     for command in definition.commands:
         if not command.where:
             continue
-        _review_labels(command.said.get("labels"), (*command.where, "labels"), findings)
+        _review_labels(command.fields.get("labels"), (*command.where, "labels"), findings)
         for key in SCHEMAS:
-            schema = command.said.get(key)
+            schema = command.fields.get(key)
             for path, role in _roles(schema, (), DEEPEST):
                 message = f"Invalid role '{role}' of '{command.name}'. Must be one of: {', '.join(ROLES)}"
                 where = (*command.where, key, *path)

@@ -9,7 +9,7 @@ from toolcrib.schema import SchemaError, check_schema
 from toolcrib.yaml import freeze, thaw
 
 TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
-_TOLD = ("description", "type", "required", "default")
+_DESCRIBING = ("description", "type", "required", "default")
 _SHAPES = ("properties", "$ref", "allOf", "anyOf", "oneOf", "required", "additionalProperties")
 _SOUND = frozenset(("description", "type"))
 """What is written here in a form that needs no check, which takes longer than all the rest."""
@@ -76,15 +76,15 @@ def _object(key: str, properties: list[Property]) -> Mapping[str, Any]:
     return _checked(key, schema)
 
 
-def _properties(key: str, said: Any) -> Iterator[Property]:
+def _properties(key: str, block: Any) -> Iterator[Property]:
     """The parameters of a list, or of a mapping of names; in a list a text is the name of one."""
-    if said is None:
+    if block is None:
         return
-    if isinstance(said, Mapping):
-        said = (said,)
-    if not isinstance(said, tuple):
+    if isinstance(block, Mapping):
+        block = (block,)
+    if not isinstance(block, tuple):
         raise BadParameters(key, f"'{key}' must be a list or a JSON Schema")
-    for entry in said:
+    for entry in block:
         if isinstance(entry, str):
             yield entry, {}, False
         elif isinstance(entry, Mapping):
@@ -96,18 +96,18 @@ def _properties(key: str, said: Any) -> Iterator[Property]:
 def _entry(entry: Mapping[str, Any]) -> Iterator[Property]:
     """`{name, description, type, required, default}` is one parameter, in any other mapping each key is one."""
     name = entry.get("name")
-    if isinstance(name, str) and name and any(key in entry for key in _TOLD):
+    if isinstance(name, str) and name and any(key in entry for key in _DESCRIBING):
         yield name, _described(entry), entry.get("required") is True
         return
-    for key, told in entry.items():
-        if isinstance(told, Mapping):
-            yield key, _described(told), told.get("required") is True
+    for key, described in entry.items():
+        if isinstance(described, Mapping):
+            yield key, _described(described), described.get("required") is True
         else:
-            yield key, {"description": str(told)} if told is not None else {}, False
+            yield key, {"description": str(described)} if described is not None else {}, False
 
 
 def _described(data: Mapping[str, Any]) -> dict[str, Any]:
-    """A parameter's own schema; a type in words of the author's (`date`) is told, not checked."""
+    """Return a parameter's own schema; an unknown type (`date`) is described, not checked."""
     schema = {key: thaw(value) for key, value in data.items() if key not in ("name", "required", "type", "description")}
     kind, description = data.get("type"), data.get("description")
     types = kind if isinstance(kind, tuple) else (kind,)

@@ -38,13 +38,13 @@ def read(
 
 
 def _definition(document: YamlDocument, path: pathlib.Path | None, root: pathlib.Path | None) -> ToolDefinition:
-    found = document.value
-    if isinstance(found, Mapping) and "tool" in found:
+    content = document.value
+    if isinstance(content, Mapping) and "tool" in content:
         findings = ToolProblems(document, ("tool",))
-        extra = {key: value for key, value in found.items() if key != "tool"}
-        return _tool(found["tool"], MappingProxyType(extra), findings, (path, root))
-    if isinstance(found, Mapping) and "id" in found and "type" in found:
-        return _tool(found, NOTHING, ToolProblems(document), (path, root))
+        extra = {key: value for key, value in content.items() if key != "tool"}
+        return _tool(content["tool"], MappingProxyType(extra), findings, (path, root))
+    if isinstance(content, Mapping) and "id" in content and "type" in content:
+        return _tool(content, NOTHING, ToolProblems(document), (path, root))
     stem = "" if path is None else path.stem
     unread = document.root is None and document.problems
     problems = document.problems if unread else ()
@@ -96,8 +96,8 @@ def _attached(validators: tuple[Validator, ...], commands: tuple[Command, ...]) 
     """The validators, those included to which a command refers itself."""
     wanted: dict[str, list[str]] = {}
     for command in commands:
-        for said in texts(command.said.get("validation")):
-            wanted.setdefault(said.removeprefix("validators."), []).append(command.name)
+        for reference in texts(command.fields.get("validation")):
+            wanted.setdefault(reference.removeprefix("validators."), []).append(command.name)
     return tuple(
         replace(validator, validates=tuple(dict.fromkeys((*validator.validates, *wanted.get(validator.id, ())))))
         for validator in validators
@@ -113,10 +113,10 @@ def _id(tool: Mapping[str, Any], findings: ToolProblems) -> str:
         _missing("id", "Add 'id', named like the file", findings)
     elif not isinstance(id, str) or not ID.fullmatch(id):
         written = findings.written("id")
-        told = written[:64] or kind(id)
+        shown = written[:64] or kind(id)
         legal = re.sub(r"[^A-Za-z0-9_-]+", "-", written).strip("-_")[:32] or "my-tool"
         fix = f"Write 'id: {legal}'" if isinstance(id, str) else f"Write 'id: \"{legal}\"'"
-        message = f"Invalid tool id '{told}'. Expected letters, digits, '-' and '_', at most 32"
+        message = f"Invalid tool id '{shown}'. Expected letters, digits, '-' and '_', at most 32"
         findings.refuse("INVALID_ID", message, "id", fix=fix)
     return text(id)
 
@@ -130,9 +130,9 @@ def _type(tool: Mapping[str, Any], findings: ToolProblems) -> Type | None:
         _missing("type", f"Add 'type: {meant}'" if meant else f"Add 'type' with one of: {', '.join(TYPES)}", findings)
         return None
     if type not in TYPES:
-        told = findings.written("type") or kind(type)
-        message = f"Invalid tool type '{told}'. Must be one of: {', '.join(TYPES)}"
-        findings.refuse("INVALID_ENUM_VALUE", message, "type", fix=one_of(told, TYPES))
+        shown = findings.written("type") or kind(type)
+        message = f"Invalid tool type '{shown}'. Must be one of: {', '.join(TYPES)}"
+        findings.refuse("INVALID_ENUM_VALUE", message, "type", fix=one_of(shown, TYPES))
         return None
     return cast(Type, type)
 
@@ -159,19 +159,19 @@ def _version(tool: Mapping[str, Any], findings: ToolProblems) -> None:
     if version in (None, ""):
         _missing("version", "Add 'version: 1.0.0'", findings)
     elif not isinstance(version, str) or not SEMVER.fullmatch(version):
-        told = findings.written("version") or kind(version)
-        message = f"Invalid version format '{told}'. Expected semantic versioning (e.g., 1.0.0)"
-        numbers = re.fullmatch(r"v?(\d+)(?:\.(\d+))?(?:\.(\d+))?", told, re.ASCII)
+        shown = findings.written("version") or kind(version)
+        message = f"Invalid version format '{shown}'. Expected semantic versioning (e.g., 1.0.0)"
+        numbers = re.fullmatch(r"v?(\d+)(?:\.(\d+))?(?:\.(\d+))?", shown, re.ASCII)
         legal = ".".join(str(int(number or 0)) for number in numbers.groups()) if numbers else "1.0.0"
         findings.refuse("INVALID_SEMVER", message, "version", fix=f"Write 'version: {legal}'")
 
 
 def _schema_version(tool: Mapping[str, Any], findings: ToolProblems) -> None:
-    said = tool.get("schema_version")
-    if not absent(said) and explicit(said) is None:
-        told = findings.written("schema_version") or kind(said)
-        message = f"Invalid schema_version '{told}'. Must be '1.0' or '2.0'"
-        meant = "1.0" if told.startswith("1") else "2.0"
+    value = tool.get("schema_version")
+    if not absent(value) and explicit(value) is None:
+        shown = findings.written("schema_version") or kind(value)
+        message = f"Invalid schema_version '{shown}'. Must be '1.0' or '2.0'"
+        meant = "1.0" if shown.startswith("1") else "2.0"
         findings.refuse("INVALID_ENUM_VALUE", message, "schema_version", fix=f"Write 'schema_version: {meant}'")
 
 

@@ -38,8 +38,8 @@ def _review_validated(definition: ToolDefinition, findings: ToolProblems) -> Non
         return
     entries = mapping(definition.tool.get("executable_knowledge")).get("validators")
     for number, entry in enumerate(entries if isinstance(entries, tuple) else ()):
-        said = mapping(entry).get("validates")
-        for name in (said,) if isinstance(said, str) else said if isinstance(said, tuple) else ():
+        validates = mapping(entry).get("validates")
+        for name in (validates,) if isinstance(validates, str) else validates if isinstance(validates, tuple) else ():
             if not isinstance(name, str) or name in listed or "*" in name:
                 continue
             close = nearest(name, listed, 1)
@@ -59,7 +59,7 @@ def _review_places(definition: ToolDefinition, command: Command, findings: ToolP
     if not known:
         return
     for key in TEMPLATES:
-        for path, root in _places(command.said.get(key), ()):
+        for path, root in _places(command.fields.get(key), ()):
             if root not in known:
                 message = f"Command '{command.name}': '{{{{{root}}}}}' is none of its arguments"
                 where = (*command.where, key, *path)
@@ -95,7 +95,7 @@ def _review_running(definition: ToolDefinition, command: Command, findings: Tool
         try:
             runs = runner(definition, command, protocol.RunnerSettings()) is not None
         except BadTemplate:
-            runs = True  # that is told elsewhere
+            runs = True  # reported elsewhere
     if not runs:
         message = f"The command '{command.name}' has nothing to run: its calls wait for a client that runs it"
         findings.warning("NOTHING_TO_RUN", message, *command.where, fix="Say what it runs, as its type does")
@@ -110,9 +110,9 @@ def _review_scripts(definition: ToolDefinition, findings: ToolProblems) -> None:
             source = mapping(entry).get("function")
             if not isinstance(source, str) or mapping(entry).get("language") not in (None, "javascript"):
                 continue
-            last = [found.start() for found in _FUNCTION.finditer(source)][-1:]
-            found = _STATEMENT.search(source, 0, last[0]) if last else None
-            if found is not None and not source[last[0] :].rstrip().rpartition("\n")[2].startswith((" ", "\t")):
-                message = f"'{found[0].strip()[:40]}' stands before the function and is no part of it"
+            last = [match.start() for match in _FUNCTION.finditer(source)][-1:]
+            statement = _STATEMENT.search(source, 0, last[0]) if last else None
+            if statement is not None and not source[last[0] :].rstrip().rpartition("\n")[2].startswith((" ", "\t")):
+                message = f"'{statement[0].strip()[:40]}' stands before the function and is no part of it"
                 where = ("executable_knowledge", key, number, "function")
                 findings.warning("STATEMENT_BEFORE_FUNCTION", message, *where, fix="Move it into the function")

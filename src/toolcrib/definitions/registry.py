@@ -1,4 +1,4 @@
-"""Which tools an agent is given at once, and which it has to search for: an optional file beside the tools.
+"""Which tools an agent sees at once, and which it has to search for: an optional file beside the tools.
 
 It is an aid and no more: without it, or with one that cannot be read, everything works, and one warning says why.
 """
@@ -23,7 +23,7 @@ OVERRIDES = "tool-overrides.yaml"
 
 @dataclass(frozen=True, slots=True)
 class RegistryEntry:
-    """What a registry says of a tool; `said` holds every key as written."""
+    """The entry of a tool in a registry; `fields` holds every key as written."""
 
     name: str
     tier: float | None = None
@@ -34,7 +34,7 @@ class RegistryEntry:
     keywords: tuple[str, ...] = ()
     filter: Mapping[str, Any] | None = None
     examples: tuple[Example, ...] = ()
-    said: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    fields: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +69,10 @@ class Registry:
     def entry(self, tool: str) -> RegistryEntry | None:
         """What it says of a tool: by the id of a command, of its file, or by the name alone."""
         namespace, _, name = tool.rpartition(".")
-        found = next((known for known in (tool, namespace, name) if known in self.tools), None)
-        if found is None:  # the namespace of a file is its id in lower case
-            found = next((known for known in self.tools if known.lower() == (namespace or tool).lower()), None)
-        return None if found is None else self.tools[found]
+        key = next((known for known in (tool, namespace, name) if known in self.tools), None)
+        if key is None:  # the namespace of a file is its id in lower case
+            key = next((known for known in self.tools if known.lower() == (namespace or tool).lower()), None)
+        return None if key is None else self.tools[key]
 
     def always(self, agent: str | None = None) -> frozenset[str]:
         """The names of the tools that need no search: for everybody, and for that agent."""
@@ -97,8 +97,8 @@ def read(document: Any, overrides: Any = None, examples: Any = None) -> Registry
 def input_examples(value: Any) -> tuple[Example, ...]:
     """At most three inputs of `{description, input}` entries, none of them long; the others are left out."""
     listed = value if isinstance(value, list | tuple) else ()
-    given = (one for one in listed if isinstance(one, Mapping) and isinstance(one.get("input"), Mapping))
-    made = (Example(thaw(one["input"]), _text(one.get("description"))) for one in given)
+    entries = (one for one in listed if isinstance(one, Mapping) and isinstance(one.get("input"), Mapping))
+    made = (Example(thaw(one["input"]), _text(one.get("description"))) for one in entries)
     short = (one for one in made if tokens([one.title, one.arguments]) <= MOST_EXAMPLE_TOKENS)
     return tuple(islice(short, MOST_EXAMPLES))
 
@@ -115,8 +115,10 @@ def _read(documents: Sequence[Any], troubles: list[str]) -> Registry:
     def merged(block: str) -> dict[str, Any]:
         return {**_mapping(base.get(block), block, troubles), **_mapping(over.get(block), block, troubles)}
 
-    tools = {name: _entry(name, said, shown.get(name)) for name, said in _mappings(merged("tools"), "tools", troubles)}
-    profiles = {name: _profile(said) for name, said in _mappings(merged("profiles"), "profiles", troubles)}
+    tools = {
+        name: _entry(name, entry, shown.get(name)) for name, entry in _mappings(merged("tools"), "tools", troubles)
+    }
+    profiles = {name: _profile(profile) for name, profile in _mappings(merged("profiles"), "profiles", troubles)}
     limits = _thresholds(merged("analytics").get("thresholds"))
     return Registry(tools, profiles, merged("task_bindings"), limits, _warning(troubles))
 
@@ -126,17 +128,17 @@ def _document(path: Path | None, troubles: list[str]) -> Any:
         return None
     try:
         with path.open("rb") as file:
-            found = parse(decoded(file.read(FILES.bytes + 1))[0])
+            parsed = parse(decoded(file.read(FILES.bytes + 1))[0])
     except OSError as error:
         troubles.append(f"{path} cannot be read: {error.strerror}")
         return None
     except UnicodeDecodeError:
         troubles.append(f"{path} is no text")
         return None
-    if found.problems:
-        troubles.append(f"{path}:{found.problems[0].line}: {found.problems[0].message}")
+    if parsed.problems:
+        troubles.append(f"{path}:{parsed.problems[0].line}: {parsed.problems[0].message}")
         return None
-    return found.value
+    return parsed.value
 
 
 def _warning(troubles: list[str]) -> str | None:
@@ -155,10 +157,10 @@ def _mapping(value: Any, what: str, troubles: list[str]) -> Mapping[str, Any]:
 
 
 def _mappings(block: Mapping[str, Any], what: str, troubles: list[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The entries of a block; a name without anything behind it is one that says nothing."""
-    for name, said in block.items():
-        if said is None or isinstance(said, Mapping):
-            yield name, said or NOTHING
+    """Yield the entries of a block; a name without a value is an empty entry."""
+    for name, entry in block.items():
+        if entry is None or isinstance(entry, Mapping):
+            yield name, entry or NOTHING
         else:
             troubles.append(f"{what}.{name} is no mapping")
 
@@ -176,7 +178,7 @@ def _entry(name: str, data: Mapping[str, Any], shown: Any) -> RegistryEntry:
         keywords=_names(data.get("keywords")),
         filter=filter if isinstance(filter, Mapping) else None,
         examples=examples or input_examples(shown.get("examples") if isinstance(shown, Mapping) else None),
-        said=data,
+        fields=data,
     )
 
 
@@ -185,11 +187,11 @@ def _profile(data: Mapping[str, Any]) -> Profile:
 
 
 def _thresholds(value: Any) -> Thresholds:
-    """What is said of when to advise; a number that is none is as good as none."""
+    """Read the thresholds for advice; an invalid number counts as missing."""
     usual = Thresholds()
-    given = value if isinstance(value, Mapping) else NOTHING
+    settings = value if isinstance(value, Mapping) else NOTHING
     promote, demote = (
-        block if isinstance(block := given.get(name), Mapping) else NOTHING for name in ("promote", "demote")
+        block if isinstance(block := settings.get(name), Mapping) else NOTHING for name in ("promote", "demote")
     )
     return Thresholds(
         _number(promote.get("minUsesPerSession")) or usual.promote_uses,

@@ -87,10 +87,10 @@ def _review_identity(definition: ToolDefinition, findings: ToolProblems) -> None
 def _review_running(definition: ToolDefinition, findings: ToolProblems) -> None:
     """The blocks that say how the tool's type runs."""
     for block in (f"{definition.type}_specific", f"{definition.type}_config"):
-        said = definition.tool.get(block)
-        if present(said) and not isinstance(said, Mapping):
-            findings.error("INVALID_TYPE", f"'{block}' must be a mapping, not {kind(said)}", block)
-        executable = mapping(said).get("executable")
+        settings = definition.tool.get(block)
+        if present(settings) and not isinstance(settings, Mapping):
+            findings.error("INVALID_TYPE", f"'{block}' must be a mapping, not {kind(settings)}", block)
+        executable = mapping(settings).get("executable")
         if definition.type == "cli" and present(executable):
             _review_executable(executable, (block, "executable"), findings)
 
@@ -106,8 +106,8 @@ def _review_executable(value: Any, where: Path, findings: ToolProblems) -> None:
 
 
 def without_unsound(definition: ToolDefinition, findings: ToolProblems) -> ToolDefinition:
-    """The definition with each command marked as broken that could never run: what it runs does not hold."""
-    told = {(problem.message, problem.path) for problem in findings.problems}
+    """Return the definition with every command marked as broken whose template is invalid."""
+    reported = {(problem.message, problem.path) for problem in findings.problems}
     commands = []
     for command in definition.commands:
         error = _unsound(command, definition)
@@ -116,9 +116,9 @@ def without_unsound(definition: ToolDefinition, findings: ToolProblems) -> ToolD
             continue
         commands.append(replace(command, broken=str(error)))
         where = _place_of(error.path, command, definition)
-        found = str(error), findings.place(*where)[0]
-        if found not in told:  # what all commands share is told once
-            told.add(found)
+        problem_key = str(error), findings.place(*where)[0]
+        if problem_key not in reported:  # what all commands share is reported once
+            reported.add(problem_key)
             findings.error("INVALID_TEMPLATE", str(error), *where)
     return replace(definition, commands=tuple(commands))
 
@@ -133,13 +133,13 @@ def _unsound(command: Command, definition: ToolDefinition) -> BadTemplate | None
     return None
 
 
-def _place_of(said: str, command: Command, definition: ToolDefinition) -> Path:
-    """Where a part that does not hold stands: in a block of the type, else in its command."""
-    key = re.split(r"[.\[]", said, maxsplit=1)[0]
+def _place_of(part: str, command: Command, definition: ToolDefinition) -> Path:
+    """Return the place of an invalid part: in a block of the type, else in its command."""
+    key = re.split(r"[.\[]", part, maxsplit=1)[0]
     for block in (f"{definition.type}_specific", f"{definition.type}_config"):
         if key in mapping(definition.tool.get(block)):
             return (block, key)
-    return (*command.where, key) if key in command.said else command.where
+    return (*command.where, key) if key in command.fields else command.where
 
 
 def _review_own_keys(definition: ToolDefinition, findings: ToolProblems) -> None:
@@ -187,11 +187,11 @@ def _review_server(definition: ToolDefinition, findings: ToolProblems) -> None:
 
 def _review_address(definition: ToolDefinition, command: str, findings: ToolProblems) -> None:
     for block in ("mcp_specific", "mcp_config"):
-        said = mapping(definition.tool.get(block))
+        settings = mapping(definition.tool.get(block))
         where: Path = (block, "connection", "url")
-        url = text(mapping(said.get("connection")).get("url"))
+        url = text(mapping(settings.get("connection")).get("url"))
         if not url and _ADDRESS.match(command):
-            url, where = text(said.get("server_command")), (block, "server_command")
+            url, where = text(settings.get("server_command")), (block, "server_command")
         try:
             urls.canonical(url.strip() or "https://localhost")
         except UnfitArgument as problem:
@@ -228,12 +228,12 @@ def _package(command: str, more: tuple[str, ...]) -> str | None:
 def _review_orchestration(definition: ToolDefinition, findings: ToolProblems) -> None:
     helpers = [helper.id for helper in definition.helpers]
     for block in ("meta_specific", "meta_config"):
-        said = mapping(definition.tool.get(block))
-        orchestration = said.get("orchestration")
+        settings = mapping(definition.tool.get(block))
+        orchestration = settings.get("orchestration")
         if isinstance(orchestration, str):
             refer_to_helper(orchestration, (block, "orchestration"), helpers, findings)
-        members = (*texts(said.get("aggregates")), *texts(said.get("orchestrates")))
-        steps = said.get("workflow")
+        members = (*texts(settings.get("aggregates")), *texts(settings.get("orchestrates")))
+        steps = settings.get("workflow")
         for index, step in enumerate(steps if isinstance(steps, tuple) else ()):
             tool = text(mapping(step).get("tool"))
             if members and tool and tool not in members:

@@ -75,17 +75,17 @@ def pack_roots(pack: str, projects: Iterable[Path], trusted: Collection[str] = (
     """
     places = [project / folder for project in dict.fromkeys(projects) for folder in PACKS]
     legal = _PACK.fullmatch(pack) is not None
-    found = [place / pack / "tools" for place in places if legal and (place / pack / "tools").is_dir()]
-    if not found:
+    folders = [place / pack / "tools" for place in places if legal and (place / pack / "tools").is_dir()]
+    if not folders:
         known = [each.parent.name for place in places for each in sorted(place.glob("*/tools"))]
         close = nearest(pack, known) if legal else []
         hint = f"similar: {', '.join(close)}" if close else None
         raise Refused("not_found", f"Pack '{pack[:64]}' not found in {', '.join(map(str, places))}", hint)
-    return tuple(DefinitionRoot(place, pack in trusted) for place in found)
+    return tuple(DefinitionRoot(place, pack in trusted) for place in folders)
 
 
 def projects_of(roots: Iterable[DefinitionRoot]) -> list[Path]:
-    """The folders that roots seem to belong to, where nobody has said which project it is."""
+    """Return the folders that roots seem to belong to, where no project was named."""
     return [root.path.parents[1] if root.path.parts[-2:] == OWN.parts else root.path.parent for root in roots]
 
 
@@ -128,7 +128,7 @@ def look_through(root: DefinitionRoot) -> RootListing:
     if tree.top.is_file():
         tree.files = [FileLocation(root.path, tree.top)]
         return tree
-    found: dict[Path, FileLocation] = {}
+    by_real_path: dict[Path, FileLocation] = {}
     todo = [FileLocation(root.path, tree.top)]
     while todo:
         folder = todo.pop()
@@ -138,8 +138,8 @@ def look_through(root: DefinitionRoot) -> RootListing:
         files, folders = _inside(folder, tree.top)
         todo += folders
         for file in files:
-            found[file.real] = min(file, found.get(file.real, file))
-    tree.files = sorted(found.values())
+            by_real_path[file.real] = min(file, by_real_path.get(file.real, file))
+    tree.files = sorted(by_real_path.values())
     return tree
 
 

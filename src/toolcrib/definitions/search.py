@@ -29,7 +29,7 @@ _ENDINGS = re.compile(r"(?<=\w{3})(?:ings?|ed|e?s|e|ly)$")
 
 @dataclass(frozen=True, slots=True)
 class SearchEntry:
-    """What can be found: a tool as a file, a registry or a catalog tells of it."""
+    """A searchable tool, as a file, a registry or a catalog describes it."""
 
     id: str
     name: str = ""
@@ -57,13 +57,13 @@ def listed(entry: RegistryEntry) -> SearchEntry:
 
 
 def rank(query: str, subjects: Iterable[SearchEntry], limit: int = LIMIT) -> list[SearchEntry]:
-    """The subjects that fit the query, the best first; of two that fit alike the one whose id comes first."""
-    given = sorted(subjects, key=lambda one: one.id)
-    known = Counter(word for one in given for word in _weights(one))
-    wanted = [_fitting(word, known, len(given)) for word in _words(query)[:_QUERY_WORDS]]
-    scored = [(_score(one, wanted) + _named(one, query), one) for one in given]
-    found = sorted((pair for pair in scored if pair[0] > 0), key=lambda pair: -pair[0])  # keeps the order of ids
-    return [one for _, one in found[: max(limit, 0)]]
+    """Return the subjects that match the query, the best first; equal ones in the order of their ids."""
+    entries = sorted(subjects, key=lambda one: one.id)
+    known = Counter(word for one in entries for word in _weights(one))
+    wanted = [_fitting(word, known, len(entries)) for word in _words(query)[:_QUERY_WORDS]]
+    scored = [(_score(one, wanted) + _named(one, query), one) for one in entries]
+    matches = sorted((pair for pair in scored if pair[0] > 0), key=lambda pair: -pair[0])  # keeps the order of ids
+    return [one for _, one in matches[: max(limit, 0)]]
 
 
 def _fitting(word: str, known: Counter[str], total: int) -> dict[str, float]:

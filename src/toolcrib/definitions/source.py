@@ -35,7 +35,7 @@ LOOK_S = 1.0
 """How often folders are looked through for files that came, went or changed while nobody called them."""
 
 AGAIN_S = 60.0
-"""When a server is asked again that could not tell what it offers."""
+"""Seconds until a server that could not list its tools is asked again."""
 
 log = logging.getLogger("toolcrib.files")
 
@@ -43,8 +43,8 @@ log = logging.getLogger("toolcrib.files")
 class FileSource(Source):
     """The tools of the definition files in some roots, those of a pack first.
 
-    `environ` is where declared variables are found, `workspace` where programs start; `values` gives parameters of
-    servers by the id of their file. `registry` names a file that says which tools are given to whom, and how.
+    `environ` holds the declared variables, `workspace` is where programs start; `values` gives parameters of
+    servers by the id of their file. `registry` is a file that says which tools are listed for whom, and how.
 
     Raises:
         Refused: a root is relative without a project, or there is no such pack.
@@ -69,11 +69,11 @@ class FileSource(Source):
         self._workers = Sandboxes()
         self._languages = _Languages(self._workers)
         self.sandboxes = validators.CodeSandboxes(self._languages)
-        found = os.environ if environ is None else environ
+        variables = os.environ if environ is None else environ
         settings = protocol.RunnerSettings(
-            environ=found, workspace=workspace, helper=self._helped, effect_of=self._effect_of
+            environ=variables, workspace=workspace, helper=self._helped, effect_of=self._effect_of
         )
-        self._servers = Servers(found, values or {}, self._relisted)
+        self._servers = Servers(variables, values or {}, self._relisted)
         self._health = HealthMonitor(settings, self.sandboxes, self._servers, self.resolve)
         self.bench = tool_builder.ToolResources(
             settings, self.sandboxes, self._servers, self._health.gate, self._renew, self._entry
@@ -90,7 +90,7 @@ class FileSource(Source):
     # As a source
 
     async def start(self, changed: Callable[[Iterable[Tool]], None]) -> Iterable[Tool]:
-        """Its tools. No program is started for that, unless a file wants to be given out only while it is well."""
+        """Return its tools. A program is started only for files whose tools are listed only while they are healthy."""
         await asyncio.to_thread(self._take, await self.library.alist())
         self._changed = changed
         self._do_beside("look", self._look())
@@ -98,9 +98,9 @@ class FileSource(Source):
         return self._all()
 
     def health_of(self, tool: Tool | None) -> Told:
-        """How the tool is, by what was found lately."""
+        """Return the last known health of the tool."""
         definition = None if tool is None else self.definitions.get(tool.namespace)
-        return OK if definition is None else self._health.told(definition)
+        return OK if definition is None else self._health.known(definition)
 
     async def stop(self) -> None:
         """Stops its servers."""
@@ -118,13 +118,13 @@ class FileSource(Source):
         task.add_done_callback(lambda done: self._beside.pop(name) if self._beside.get(name) is done else None)
 
     async def _look(self) -> None:
-        """Looks through the folders from time to time. What a call has found meanwhile is newer than such a look."""
+        """Scan the folders from time to time. What a call has read meanwhile is newer than the scan."""
         while True:
             await asyncio.sleep(LOOK_S)
             try:
                 taken = self._taken
-                found = await self.library.alist()
-                if taken == self._taken and self._take(found):
+                definitions = await self.library.alist()
+                if taken == self._taken and self._take(definitions):
                     self._tell()
             except Exception:  # whatever a file does, the next look may find it better
                 log.exception("definition files could not be looked through")
@@ -132,7 +132,7 @@ class FileSource(Source):
             self._introduce()
 
     def _look_after(self) -> None:
-        """Has a look, beside all else, at those that are given out only while they are well."""
+        """Check, in the background, those that are listed only while they are healthy."""
         for key, one in self.definitions.items():
             if self._health.due(one) and f"health {key}" not in self._beside:
                 self._do_beside(f"health {key}", self._looked_at(one))
@@ -155,7 +155,7 @@ class FileSource(Source):
             await asyncio.sleep(AGAIN_S)
 
     async def _looked_at(self, definition: ToolDefinition, *, fresh: bool = False) -> HealthReport:
-        """How a tool is. It is given out, or kept back, where that is news."""
+        """Check the health of a tool, and list or hide it if that changed."""
         before = self._health.skipped(definition)
         report = await self._health.check(definition, fresh=fresh)
         if self._health.skipped(definition) != before:
@@ -168,10 +168,10 @@ class FileSource(Source):
         return [tool for made in self._tools.values() for tool in made.values()]
 
     def _take(self, definitions: Iterable[ToolDefinition]) -> bool:
-        """Makes tools of what is new; whether there was anything."""
-        before, found = self.definitions, list(definitions)
-        now = {one.id.lower(): one for one in found if one.status in ("ok", "degraded")}
-        self._keep_last_good(now, found)
+        """Build the tools of new and changed files, and return True if there were any."""
+        before, listed = self.definitions, list(definitions)
+        now = {one.id.lower(): one for one in listed if one.status in ("ok", "degraded")}
+        self._keep_last_good(now, listed)
         moved = [key for key, one in now.items() if before.get(key) is not one]
         gone = [key for key in before if key not in now]
         self.definitions, self.namespaces = now, tuple(now)
@@ -183,16 +183,16 @@ class FileSource(Source):
             self._make(moved)
         return bool(moved or gone)
 
-    def _keep_last_good(self, now: dict[str, ToolDefinition], found: Iterable[ToolDefinition]) -> None:
-        """A file that a change broke stays what it was until it is mended; that is told once for each change."""
+    def _keep_last_good(self, now: dict[str, ToolDefinition], definitions: Iterable[ToolDefinition]) -> None:
+        """Keep the last good version of a file that a change broke; that is logged once for each change."""
         known = {one.path: (key, one) for key, one in self.definitions.items() if one.path is not None}
-        broken = {one.path: one for one in found if one.status == "invalid" and one.path and one.path in known}
+        broken = {one.path: one for one in definitions if one.status == "invalid" and one.path and one.path in known}
         for path, one in broken.items():
             key, last = known[path]
             now.setdefault(key, last)
             if self._broken.get(path) is not one:
-                told = next((each.message for each in one.problems if each.severity == "error"), "it cannot be read")
-                log.warning("%s is broken, so the tools of %s stay as they were: %s", path, last.id, told)
+                reason = next((each.message for each in one.problems if each.severity == "error"), "it cannot be read")
+                log.warning("%s is broken, so the tools of %s stay as they were: %s", path, last.id, reason)
         self._broken = broken
 
     def _make(self, keys: Iterable[str]) -> None:
@@ -228,7 +228,7 @@ class FileSource(Source):
             return []
 
     def _remake(self, key: str) -> asyncio.Future[None]:
-        """Makes the tools of a file anew; done when they are known. However often it is asked for, once at a time."""
+        """Rebuild the tools of a file, one rebuild at a time however often it is requested."""
         self._stale.add(key)
         name = f"tools {key}"
         if name not in self._beside or self._beside[name].done():
@@ -251,7 +251,7 @@ class FileSource(Source):
                 self._stale.add(key)
 
     def _given_out(self, definition: ToolDefinition) -> Sequence[Tool]:
-        """The tools of a file, unless it is given out only while it is well."""
+        """Build the tools of a file, unless they are listed only while it is healthy."""
         return [] if self._health.skipped(definition) else self._made(definition)
 
     def _tell(self) -> None:
@@ -272,7 +272,7 @@ class FileSource(Source):
         return self._tools.get(id.lower(), {}).get(name)
 
     def _relisted(self, id: str) -> asyncio.Future[None]:
-        """A server told what it offers."""
+        """A server listed its tools."""
         return self._remake(id.lower())
 
     def _entry(self, tool: str) -> RegistryEntry | None:
@@ -280,8 +280,8 @@ class FileSource(Source):
 
     def _effect_of(self, tool: str) -> Effect | None:
         namespace, _, name = tool.partition(".")
-        found = self._tools.get(namespace.lower(), {})
-        wanted = [found[name]] if name in found else [] if name else list(found.values())
+        tools = self._tools.get(namespace.lower(), {})
+        wanted = [tools[name]] if name in tools else [] if name else list(tools.values())
         ranks: list[Effect] = ["read", "idempotent", "once"]
         return max((one.does for one in wanted), key=ranks.index, default=None)
 
@@ -298,41 +298,43 @@ class FileSource(Source):
         """The definition of that id.
 
         Raises:
-            Unresolved: there is none, or its file is invalid.
+            UnresolvedTool: there is none, or its file is invalid.
         """
-        found = self.library.known(id) or await self.library.aresolve(id)
-        return (await self._whole([found]))[0]
+        definition = self.library.known(id) or await self.library.aresolve(id)
+        return (await self._whole([definition]))[0]
 
     async def resolve_many(self, ids: Iterable[str]) -> dict[str, ToolDefinition | UnresolvedTool]:
         """Each id with its definition, or why there is none."""
-        found = await self.library.aresolve_many(ids)
-        whole = iter(await self._whole([one for one in found.values() if isinstance(one, ToolDefinition)]))
-        return {id: next(whole) if isinstance(one, ToolDefinition) else one for id, one in found.items()}
+        results = await self.library.aresolve_many(ids)
+        whole = iter(await self._whole([one for one in results.values() if isinstance(one, ToolDefinition)]))
+        return {id: next(whole) if isinstance(one, ToolDefinition) else one for id, one in results.items()}
 
-    async def lint(self, *given: str | Path) -> Sequence[ToolDefinition]:
+    async def lint(self, *targets: str | Path) -> Sequence[ToolDefinition]:
         """Files with all that is wrong with each: all that there are, or those of some ids, paths and folders.
 
         Raises:
-            Unresolved: there is no such id.
+            UnresolvedTool: there is no such id.
             OSError: a file cannot be read.
         """
         there = await self.library.alist(all=True)
-        if given:
-            there = [one for each in given for one in await asyncio.to_thread(_chosen, each, there)]
+        if targets:
+            there = [one for each in targets for one in await asyncio.to_thread(_chosen, each, there)]
         spoken = [await check_verdicts(one, self.sandboxes) for one in await self._whole(there)]
         return [await check_speed(one, self.sandboxes) for one in spoken]
 
     async def findings(self) -> Sequence[Finding]:
         """What is wrong with the files, as findings; no function is run for that."""
         return [
-            Finding(one.code, one.severity, self._told(definition, one), "tools", _shown(definition), one.line or None)
+            Finding(
+                one.code, one.severity, self._message(definition, one), "tools", _shown(definition), one.line or None
+            )
             for definition in await self._whole(await self.library.alist(all=True))
             if definition.status != "not_a_tool"
             for one in definition.problems
             if one.severity != "info"
         ]
 
-    def _told(self, definition: ToolDefinition, problem: YamlProblem) -> str:
+    def _message(self, definition: ToolDefinition, problem: YamlProblem) -> str:
         kept = definition.path in self._broken and problem.severity == "error"
         return f"{problem.message} (its tools stay as they were)" if kept else problem.message
 
@@ -353,7 +355,7 @@ class FileSource(Source):
     def _compared(self, definition: ToolDefinition) -> ToolDefinition:
         offered = self._servers.offered(definition) if definition.type == "mcp" else None
         absent = [] if offered is None else lacking(definition, offered)
-        told = [
+        problems = [
             YamlProblem(
                 "COMMAND_NOT_ON_SERVER",
                 "warning",
@@ -362,7 +364,7 @@ class FileSource(Source):
             )
             for one in absent
         ]
-        return replace(definition, problems=(*definition.problems, *told)) if told else definition
+        return replace(definition, problems=(*definition.problems, *problems)) if problems else definition
 
     async def validate(self, id: str, command: str, args: Mapping[str, Any] | None) -> validators.ValidationVerdict:
         """What the checks and validators of a command say of arguments, without a call."""
@@ -384,7 +386,7 @@ class FileSource(Source):
         return await validators.helper(await self.resolve(id), helper, args, self.sandboxes)
 
     async def extract(self, id: str, field: str, data: Any) -> Any:
-        """A field of a payload, as the file says that it is found."""
+        """Return a field of a payload, extracted as the file says."""
         return await transforms.extract(await self.resolve(id), field, data, self.sandboxes)
 
     async def payload(self, id: str, data: Any) -> dict[str, Any]:
@@ -396,20 +398,20 @@ class FileSource(Source):
         return await examples.try_examples(await self.resolve(id), self.sandboxes, run)
 
     async def health(self, id: str, *, fresh: bool = True) -> HealthReport:
-        """Whether the tool is well; it is really asked, unless what was found lately will do.
+        """Check the health of the tool for real, unless a recent report will do.
 
         Raises:
-            Unresolved: there is no such tool.
+            UnresolvedTool: there is no such tool.
         """
         return await self._looked_at(await self.resolve(id), fresh=fresh)
 
     async def live(self, id: str) -> Sequence[Tool]:
         """The tools of a file as they are with its server running, which is started for that.
 
-        What its server lacks is told by `resolve` and `list` from then on.
+        `resolve` and `list` report what its server lacks from then on.
 
         Raises:
-            Unresolved: there is no such tool.
+            UnresolvedTool: there is no such tool.
             ToolFailure: `unavailable`.
         """
         definition = await self.resolve(id)
@@ -427,23 +429,23 @@ def _shown(definition: ToolDefinition) -> str | None:
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
-def _chosen(given: str | Path, there: Sequence[ToolDefinition]) -> Sequence[ToolDefinition]:
+def _chosen(target: str | Path, there: Sequence[ToolDefinition]) -> Sequence[ToolDefinition]:
     """The files of a folder, the file of a path, or that of an id."""
-    path = Path(given)
+    path = Path(target)
     if path.is_dir():
         return Library([path.absolute()]).list(all=True)
-    if isinstance(given, Path) or path.suffix in (".yaml", ".yml") or len(path.parts) > 1:
+    if isinstance(target, Path) or path.suffix in (".yaml", ".yml") or len(path.parts) > 1:
         own = [one for one in there if one.path is not None and one.path.absolute() == path.absolute()]
         return own or [read(path.read_bytes(), path=path.absolute(), root=path.absolute().parent)]
-    own = [one for one in there if one.id == given or (one.path is not None and one.path.stem == given)]
+    own = [one for one in there if one.id == target or (one.path is not None and one.path.stem == target)]
     if not own:
-        close = nearest(given, [one.id for one in there])
-        raise UnresolvedTool("not_found", f"There is no file of the tool '{given}'", close)
+        close = nearest(target, [one.id for one in there])
+        raise UnresolvedTool("not_found", f"There is no file of the tool '{target}'", close)
     return own
 
 
 class _Languages(Mapping[Language, Sandbox]):
-    """The sandboxes by language, each made when it is first asked for; one that is not installed is not there."""
+    """The sandboxes by language, each made on first use; one that is not installed is absent."""
 
     def __init__(self, workers: Sandboxes) -> None:
         self._workers = workers

@@ -40,8 +40,8 @@ def edited(text: str, edits: Collection[TextEdit]) -> str:
 
 def newline(text: str) -> str:
     """How lines end in a text."""
-    found = re.search(r"\r\n|\r|\n", text)
-    return found[0] if found else "\n"
+    match = re.search(r"\r\n|\r|\n", text)
+    return match[0] if match else "\n"
 
 
 def line_start(text: str, at: int) -> int:
@@ -103,8 +103,8 @@ def remove(text: str, holder: YamlNode, keys: Collection[str | int]) -> list[Tex
 
 def line_of(text: str, start: int, end: int) -> TextEdit:
     """The whole lines from one place to another, taken out."""
-    found = _LINE.match(text, end)
-    return TextEdit(line_start(text, start), end if found is None else found.end())
+    match = _LINE.match(text, end)
+    return TextEdit(line_start(text, start), end if match is None else match.end())
 
 
 def parts_of(text: str, holder: YamlNode) -> list[EntrySpan]:
@@ -154,8 +154,8 @@ def _lines(text: str, start: int, end: int) -> TextEdit:
 
 
 def _is_for_the_next(line: str, depth: int) -> bool:
-    told = line.strip()
-    return not told or (told.startswith("#") and len(line) - len(line.lstrip()) <= depth)
+    content = line.strip()
+    return not content or (content.startswith("#") and len(line) - len(line.lstrip()) <= depth)
 
 
 def unfit(why: str) -> Refused:

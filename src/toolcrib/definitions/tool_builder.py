@@ -86,7 +86,7 @@ def tools(definition: ToolDefinition, bench: ToolResources) -> list[Tool]:
 
 
 def _commands(definition: ToolDefinition, bench: ToolResources) -> Iterator[Command]:
-    """The commands that are given out: those of the file, and of a server what the file does not keep to itself."""
+    """Yield the commands that are listed: those of the file, and those of its server that the file does not hide."""
     sound = [one for one in definition.commands if one.broken is None]
     if definition.type != "mcp":
         yield from sound
@@ -99,7 +99,7 @@ def _commands(definition: ToolDefinition, bench: ToolResources) -> Iterator[Comm
     known = {mcp_tool(one) for one in definition.commands}
     for one in offered or () if all else ():
         if one.name not in known:
-            yield Command(one.legal_name, one.description, said={"mcp_tool": one.name}, listed=False)
+            yield Command(one.legal_name, one.description, fields={"mcp_tool": one.name}, listed=False)
 
 
 def _tool(definition: ToolDefinition, command: Command, bench: ToolResources) -> Tool | None:
@@ -111,10 +111,10 @@ def _tool(definition: ToolDefinition, command: Command, bench: ToolResources) ->
     if made is None and not command.listed:
         return None
     schema = command.input_schema or OPEN if made is None else made.input_schema
-    told = command.description or ("" if offered is None else offered.description.strip())
+    description = command.description or ("" if offered is None else offered.description.strip())
     return Tool(
         **_identity(definition, command.name),
-        description=told or f"{command.name} of {definition.name}",
+        description=description or f"{command.name} of {definition.name}",
         category=text(definition.tool.get("category")) or None,
         tags=texts(definition.tool.get("tags")),
         labels=labels_of(definition, command),
@@ -205,17 +205,17 @@ def _described(definition: ToolDefinition, command: Command, offered: OfferedToo
 
 
 def _annotations(offered: OfferedTool) -> Annotations:
-    """One that says that it reads and destroys is taken to destroy."""
-    said = offered.annotations
-    return replace(said, read_only=False) if said.destructive else said
+    """Return the annotations of a tool; one that claims to be read-only and destructive counts as destructive."""
+    annotations = offered.annotations
+    return replace(annotations, read_only=False) if annotations.destructive else annotations
 
 
 def _effect(definition: ToolDefinition, offered: OfferedTool | None) -> Effect:
-    """What a server says counts where somebody vouches for the file that names it."""
+    """Return the effect that a server declares, if the file that names it is trusted."""
     if offered is None or not definition.trusted:
         return "once"
-    said = _annotations(offered)
-    return "read" if said.read_only else "idempotent" if said.idempotent else "once"
+    annotations = _annotations(offered)
+    return "read" if annotations.read_only else "idempotent" if annotations.idempotent else "once"
 
 
 # Around a call
@@ -262,8 +262,8 @@ def _reconcile(definition: ToolDefinition, command: Command, made: Runner, bench
         if not _begun(definition, made, values, bench):
             return None  # nothing is started unasked, only to ask it what happened
         with _marking(definition):
-            found = await bench.servers.reconcile(definition, ctx)
-            return None if found is None else await _finished(definition, command, found, bench)
+            outcome = await bench.servers.reconcile(definition, ctx)
+            return None if outcome is None else await _finished(definition, command, outcome, bench)
 
     return reconcile
 
@@ -312,7 +312,7 @@ def _as_result(value: Any) -> Result:
 
 
 def _reshaped(result: Result, shaped: transforms.ShapedData) -> Result:
-    """A result with its shaped data; what it said in words is then no longer true, what it shows still is."""
+    """Return a result with its shaped data; its text is then no longer true, but its media still are."""
     if shaped.warnings:
         metadata = {**result.metadata, "warnings": list(shaped.warnings)}
         return result.but(metadata=metadata)
@@ -328,7 +328,7 @@ def _shown(data: Any, audience: tuple[str, ...] | None = None) -> Block:
 
 
 def _for_model(definition: ToolDefinition, command: Command, result: Result, bench: ToolResources) -> Result:
-    """A filter takes from what the model reads; the log keeps all."""
+    """Filter what the model reads; the log keeps all."""
     entry = bench.entry(f"{definition.id}.{command.name}")
     filter = command.filter or (None if entry is None else entry.filter)
     if filter is None:
@@ -338,8 +338,8 @@ def _for_model(definition: ToolDefinition, command: Command, result: Result, ben
     if left.filter_type in ("none", "unknown"):
         return result
     others = [Block({**one, "audience": ["user"]}) for one in result.content]
-    told = {name: value for name, value in left._asdict().items() if name != "filtered"}
-    content, metadata = [_shown(left.filtered, ("model",)), *others], {**result.metadata, "filter": told}
+    statistics = {name: value for name, value in left._asdict().items() if name != "filtered"}
+    content, metadata = [_shown(left.filtered, ("model",)), *others], {**result.metadata, "filter": statistics}
     return result.but(content=content, metadata=metadata)
 
 
@@ -365,14 +365,14 @@ def _knowledge(
     definition: ToolDefinition, command: Command, schema: Mapping[str, Any], bench: ToolResources
 ) -> Knowledge:
     def hint(code: str, message: str, metadata: Mapping[str, Any]) -> str | None:
-        found = [ArgumentFinding(one["path"], one["code"], one["message"]) for one in metadata.get("findings", ())]
-        return knowledge.hint(definition, command.name, code, message, found)
+        findings = [ArgumentFinding(one["path"], one["code"], one["message"]) for one in metadata.get("findings", ())]
+        return knowledge.hint(definition, command.name, code, message, findings)
 
     def help(topic: str | None) -> str:
         return knowledge.tool_help(definition, command.name, topic, parameters=schema.get("properties", ()))
 
     entry = bench.entry(f"{definition.id}.{command.name}")
-    worked = [one.said for one in examples_of(definition) if one.command == command.name and "output" in one.said]
+    worked = [one.fields for one in examples_of(definition) if one.command == command.name and "output" in one.fields]
     return Knowledge((entry and entry.examples) or input_examples(worked), hint=hint, help=help)
 
 
@@ -380,8 +380,8 @@ def _knowledge(
 
 
 def _exposed(definition: ToolDefinition) -> list[Helper]:
-    said = definition.tool.get("expose_helpers") if definition.schema_version == 2 else None
-    return [one for one in definition.helpers if said is True or one.id in texts(said)]
+    exposed = definition.tool.get("expose_helpers") if definition.schema_version == 2 else None
+    return [one for one in definition.helpers if exposed is True or one.id in texts(exposed)]
 
 
 def _of_helper(definition: ToolDefinition, helper: Helper, bench: ToolResources) -> Tool:

@@ -32,12 +32,12 @@ class ShapedData:
 
 def processors(definition: ToolDefinition, command: str, stage: Literal["before", "after"]) -> list[Processor]:
     """The processors of a command: those that apply to it, in the order of the file, then those that it names."""
-    said = definition.command(command)
+    known_command = definition.command(command)
     applied = [each for each in definition.processors if command in each.applies_to or "*" in each.applies_to]
-    named = () if said is None else said.processors
+    named = () if known_command is None else known_command.processors
     known = {each.id: each for each in definition.processors}
-    found = {each.id: each for each in (*applied, *(known[id] for id in named if id in known))}
-    return [each for each in found.values() if each.stage == stage]
+    chosen = {each.id: each for each in (*applied, *(known[id] for id in named if id in known))}
+    return [each for each in chosen.values() if each.stage == stage]
 
 
 async def before(
@@ -107,9 +107,9 @@ def _payload_schemas(block: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _payload_at(data: Any, path: Any) -> Any:
-    paths = [each.strip() for said in texts(path) for each in said.split("||")]
-    found = (at(data, each) for each in paths)
-    return next((value for value in found if value is not ABSENT and value is not None), None) if paths else data
+    paths = [each.strip() for alternatives in texts(path) for each in alternatives.split("||")]
+    candidates = (at(data, each) for each in paths)
+    return next((value for value in candidates if value is not ABSENT and value is not None), None) if paths else data
 
 
 # Fields
@@ -125,9 +125,15 @@ async def extract(definition: ToolDefinition, field: str, data: Any, sandboxes: 
     if field not in extractions:
         known = f" Fields with one: {', '.join(extractions)}" if extractions else ""
         raise ToolFailure("not_found", f"Field '{field}' has no extraction.{known}")
-    said = extractions[field]
-    args = {"data": data, "response": data, "fieldName": field, "fieldType": said.get("type"), "mapping": said}
-    return await validators.helper(definition, said["extraction"].removeprefix(HELPERS), args, sandboxes)
+    field_mapping = extractions[field]
+    args = {
+        "data": data,
+        "response": data,
+        "fieldName": field,
+        "fieldType": field_mapping.get("type"),
+        "mapping": field_mapping,
+    }
+    return await validators.helper(definition, field_mapping["extraction"].removeprefix(HELPERS), args, sandboxes)
 
 
 def _extractions(definition: ToolDefinition) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -135,6 +141,6 @@ def _extractions(definition: ToolDefinition) -> Iterator[tuple[str, Mapping[str,
     api = mapping(definition.block("api_complexity"))
     fields = mapping(api.get("field_mappings"))
     for block in (api.get("custom_fields"), fields.get("custom_fields"), fields):
-        for name, said in mapping(block).items():
-            if text(mapping(said).get("extraction")).startswith(HELPERS):
-                yield name, said
+        for name, field_mapping in mapping(block).items():
+            if text(mapping(field_mapping).get("extraction")).startswith(HELPERS):
+                yield name, field_mapping

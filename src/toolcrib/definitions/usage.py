@@ -104,8 +104,10 @@ class _OpenCall:
             used.failures -= Counter(unknown=1)
         elif self.started:
             used.times_ms.append(done.get("duration_ms", 0))
-        said = done.get("failure")
-        failure = None if said is None else Failure(said["code"], said["message"], hint=said.get("hint"))
+        recorded = done.get("failure")
+        failure = (
+            None if recorded is None else Failure(recorded["code"], recorded["message"], hint=recorded.get("hint"))
+        )
         used.tokens_out += tokens(Result(done.get("data"), done.get("content", ()), failure).text)
         if failure is not None:
             used.failures[failure.code] += 1
@@ -120,8 +122,8 @@ def _unknown(done: Mapping[str, Any]) -> bool:
 
 def _rejecting(metadata: Any) -> set[str]:
     """The validators whose findings ended a call."""
-    found = metadata.get("findings") if isinstance(metadata, Mapping) else None
-    errors = [one for one in found or () if isinstance(one, Mapping) and one.get("severity") == "error"]
+    findings = metadata.get("findings") if isinstance(metadata, Mapping) else None
+    errors = [one for one in findings or () if isinstance(one, Mapping) and one.get("severity") == "error"]
     return {one["source"] for one in errors if isinstance(one.get("source"), str)}
 
 
@@ -137,7 +139,7 @@ class RegistryAdvice(NamedTuple):
 
 
 def advice(usage: ToolUsage, registry: Registry) -> list[RegistryAdvice]:
-    """Which tools should be given at once since they are used so often, and which need not since they are not."""
+    """Return which tools to list up front because they are used often, and which not to."""
     counted = _by_entry(usage, registry)
     always = registry.always().union(*(profile.always_loaded for profile in registry.profiles.values()))
     names = sorted(counted.keys() | always)

@@ -1,6 +1,6 @@
 """What the validators of a command say of its arguments, as one verdict; and what a helper gives.
 
-Every validator of the command runs; what they find is told in the order of the file. One that cannot judge rejects:
+Every validator of the command runs; findings are in the order of the file. One that cannot judge rejects:
 its fault is an error like any other, but where faults are all there is the arguments are not to blame, and the failure
 says so.
 """
@@ -121,13 +121,13 @@ class CodeSandboxes:
 async def validate(
     definition: ToolDefinition, command: str, args: Mapping[str, Any] | None, sandboxes: CodeSandboxes
 ) -> ValidationVerdict:
-    """What all validators of a command say of the arguments."""
+    """Validate the arguments with all validators of a command."""
     validators = [validator for validator in definition.validators if covers(validator, command)]
     if not validators:
         return ValidationVerdict(notes=(UNCHECKED,))
-    given = args or {}
-    encoded = written(given)
-    verdicts = await asyncio.gather(*(_judge(each, command, given, encoded, sandboxes) for each in validators))
+    arguments = args or {}
+    encoded = written(arguments)
+    verdicts = await asyncio.gather(*(_judge(each, command, arguments, encoded, sandboxes) for each in validators))
     return ValidationVerdict(
         _each_once(finding for verdict in verdicts for finding in verdict.findings),
         tuple(note for verdict in verdicts for note in verdict.notes),
@@ -154,50 +154,50 @@ async def _judge(
     code = validator.code
     duration_ms = 0.0
     if code is None:
-        said = [] if validator.checks else [_fault(SandboxError("no_function"), command)]
+        findings = [] if validator.checks else [_fault(SandboxError("no_function"), command)]
     else:
         try:
             ran = await sandboxes.run(code, data, name=validator.id, role="validator")
             duration_ms = ran.duration_ms
-            said = verdict_of(_value(ran), validator.id, command, args)
+            findings = verdict_of(_value(ran), validator.id, command, args)
         except SandboxError as fault:
             duration_ms = fault.duration_ms
-            said = [_fault(fault, command, sandboxes.limits(code, "validator"))]
-        checked = beside(checked, said, enforce=validator.enforce)
+            findings = [_fault(fault, command, sandboxes.limits(code, "validator"))]
+        checked = beside(checked, findings, enforce=validator.enforce)
     notes: tuple[str, ...] = ()
     if duration_ms > SLOW_MS:
         note = f"Validator '{command}' took {duration_ms:.0f}ms (target: <{SLOW_MS}ms). Consider optimization."
         trace.info("%s", note)
         notes = (note,)
     return ValidationVerdict(
-        tuple(replace(each, source=validator.id) for each in (*checked, *said)), notes, duration_ms
+        tuple(replace(each, source=validator.id) for each in (*checked, *findings)), notes, duration_ms
     )
 
 
 def beside(
-    checked: Iterable[ArgumentFinding], said: Iterable[ArgumentFinding], *, enforce: bool
+    checked: Iterable[ArgumentFinding], findings: Iterable[ArgumentFinding], *, enforce: bool
 ) -> list[ArgumentFinding]:
-    """What remains of failed checks where a function has spoken: it decides, unless the checks are enforced."""
-    heard = [finding for finding in said if not enforce or finding.severity == "error"]
+    """Return the failed checks that count beside a function: it decides, unless the checks are enforced."""
+    heard = [finding for finding in findings if not enforce or finding.severity == "error"]
     left = [each for each in checked if not any(each.names(finding.path) for finding in heard if finding.path)]
     return left if enforce else [replace(each, severity="warning") for each in left]
 
 
 def verdict_of(value: Any, id: str, command: str, args: Mapping[str, Any]) -> list[ArgumentFinding]:
-    """The findings in what the function of a validator returned."""
-    given = value if isinstance(value, Mapping) else {}
-    if "valid" not in given and given.get("errors") is None:
+    """Return the findings in the return value of a validator."""
+    returned = value if isinstance(value, Mapping) else {}
+    if "valid" not in returned and returned.get("errors") is None:
         message = f"Validator '{command}' returned invalid format. Expected {{valid: boolean, errors: array}}."
         return [ArgumentFinding("", "bad_return", message, fault=True)]
-    if isinstance(given.get("valid"), str) and given["valid"].strip().lower() in NOES:
-        told = written(given["valid"]).decode()[:40]
-        message = f"Validator '{command}' returned {told} as 'valid', which is neither true nor false."
+    if isinstance(returned.get("valid"), str) and returned["valid"].strip().lower() in NOES:
+        shown = written(returned["valid"]).decode()[:40]
+        message = f"Validator '{command}' returned {shown} as 'valid', which is neither true nor false."
         return [ArgumentFinding("", "bad_return", message, fault=True)]
-    errors = list(_items(given.get("errors"), args, "error"))
-    warnings = [replace(each, severity="warning") for each in _items(given.get("warnings"), args, "warning")]
-    if "valid" not in given:
+    errors = list(_items(returned.get("errors"), args, "error"))
+    warnings = [replace(each, severity="warning") for each in _items(returned.get("warnings"), args, "warning")]
+    if "valid" not in returned:
         return [*errors, *warnings]
-    if given["valid"] not in (None, False, 0, ""):
+    if returned["valid"] not in (None, False, 0, ""):
         return [*(replace(each, severity="warning") for each in errors), *warnings]
     if not any(each.severity == "error" for each in errors):
         errors.append(ArgumentFinding("", "invalid", f"Validator '{id}' rejected the arguments without saying why"))
@@ -205,33 +205,33 @@ def verdict_of(value: Any, id: str, command: str, args: Mapping[str, Any]) -> li
 
 
 def _items(value: Any, args: Mapping[str, Any], severity: Weight) -> Iterator[ArgumentFinding]:
-    """Findings, in whichever form they are told: a list, a text, or a mapping of fields."""
+    """Yield findings from any of their forms: a list, a text, or a mapping of fields."""
     alone = isinstance(value, Mapping) and not ("message" in value and ("field" in value or "path" in value))
     for item in value if isinstance(value, list) else (value,):
         if isinstance(item, Mapping) and (alone or "message" not in item):
-            for field, told in item.items():
-                for each in told if isinstance(told, list) else (told,):
+            for field, entries in item.items():
+                for each in entries if isinstance(entries, list) else (entries,):
                     yield from _item(each, args, severity, field)
         else:
             yield from _item(item, args, severity)
 
 
 def _item(value: Any, args: Mapping[str, Any], severity: Weight, field: str | None = None) -> Iterator[ArgumentFinding]:
-    told = value if isinstance(value, Mapping) and value.get("message") is not None else {"message": value}
-    if told["message"] is None:
+    entry = value if isinstance(value, Mapping) and value.get("message") is not None else {"message": value}
+    if entry["message"] is None:
         return
-    message = told["message"] if isinstance(told["message"], str) else written(told["message"]).decode()
-    path = next((told[name] for name in ("path", "field") if isinstance(told.get(name), str)), field)
+    message = entry["message"] if isinstance(entry["message"], str) else written(entry["message"]).decode()
+    path = next((entry[name] for name in ("path", "field") if isinstance(entry.get(name), str)), field)
     yield ArgumentFinding(
         _path(message, args) if path is None else path,
-        text(told.get("code")) or ("required" if _REQUIRED.search(message) else "invalid"),
+        text(entry.get("code")) or ("required" if _REQUIRED.search(message) else "invalid"),
         message,
-        "warning" if told.get("severity") == "warning" else severity,
+        "warning" if entry.get("severity") == "warning" else severity,
     )
 
 
 def _path(message: str, args: Mapping[str, Any]) -> str:
-    """The field that a message begins with, where it is an argument or something is said of it."""
+    """Return the field that a message begins with, if it is an argument or the message is about it."""
     name = _NAME.match(message)
     if name is None:
         return ""
@@ -240,10 +240,10 @@ def _path(message: str, args: Mapping[str, Any]) -> str:
 
 
 def _each_once(findings: Iterable[ArgumentFinding]) -> tuple[ArgumentFinding, ...]:
-    found: dict[tuple[str, ...], ArgumentFinding] = {}
+    unique: dict[tuple[str, ...], ArgumentFinding] = {}
     for each in findings:
-        found.setdefault((each.path, each.code, each.message, each.severity), each)
-    return tuple(found.values())
+        unique.setdefault((each.path, each.code, each.message, each.severity), each)
+    return tuple(unique.values())
 
 
 def _fault(fault: SandboxError, command: str, limits: tuple[int, int] = (0, 0)) -> ArgumentFinding:
@@ -293,16 +293,16 @@ def schema_findings(error: BadArguments) -> tuple[ArgumentFinding, ...]:
 
 
 async def helper(definition: ToolDefinition, id: str, args: Any, sandboxes: CodeSandboxes) -> Any:
-    """What a helper gives for its arguments.
+    """Run a helper and return its value.
 
     Raises:
         ToolFailure: there is no such helper, or it gave nothing; `metadata["fault"]` says how it failed.
     """
-    found = definition.helper(id)
-    if found is None:
+    match = definition.helper(id)
+    if match is None:
         known = ", ".join(each.id for each in definition.helpers)
         raise ToolFailure("not_found", f"Helper '{id}' not found. Available helpers: {known}")
-    return await run(found.code, args, sandboxes, f"Helper '{id}'", id)
+    return await run(match.code, args, sandboxes, f"Helper '{id}'", id)
 
 
 async def run(code: Code | None, args: Any, sandboxes: CodeSandboxes, who: str, name: str) -> Any:
@@ -348,8 +348,8 @@ def written(value: Any) -> bytes:
     try:
         return msgspec.json.encode(value, enc_hook=_plain)
     except (UnicodeEncodeError, OverflowError):
-        told = json.dumps(thaw(value), ensure_ascii=False)
-        return _SURROGATE.sub("\ufffd", told).encode()
+        text = json.dumps(thaw(value), ensure_ascii=False)
+        return _SURROGATE.sub("\ufffd", text).encode()
 
 
 def _plain(value: Any) -> Any:

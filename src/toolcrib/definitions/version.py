@@ -28,9 +28,9 @@ def detect(document: Any) -> DetectedVersion:
         tool = document["tool"]
     if not isinstance(tool, Mapping):
         tool = NOTHING
-    said = explicit(tool.get("schema_version"))
-    if said is not None:
-        return DetectedVersion(said, "explicit")
+    declared = explicit(tool.get("schema_version"))
+    if declared is not None:
+        return DetectedVersion(declared, "explicit")
     return DetectedVersion(2, "features") if features(tool) else DetectedVersion(1, "default")
 
 

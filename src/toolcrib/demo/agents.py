@@ -22,26 +22,26 @@ class ClerkModel(Model):
 
     async def respond(self, request: CompletionRequest) -> AsyncIterator[Delta]:
         """A call where the last message asks for one, else words."""
-        said = request.messages[-1]
-        call = _again(request) if said.role == "tool" else _asked(request)
+        last = request.messages[-1]
+        call = _again(request) if last.role == "tool" else _requested_call(request)
         if call is not None:
             name, args = call
             yield ModelCall(f"{request.run}-{request.turn}", name, json.dumps(args))
         else:
-            for word in re.findall(r"\S+\s*", _words(request, said)):
+            for word in re.findall(r"\S+\s*", _words(request, last)):
                 yield Text(word)
                 await asyncio.sleep(PAUSE_S)
         yield Usage(sum(len(message.text) for message in request.messages) // 4, 20)
         yield Finish("stop" if call is None else "calls")
 
 
-def _asked(request: CompletionRequest) -> tuple[str, dict[str, Any]] | None:
+def _requested_call(request: CompletionRequest) -> tuple[str, dict[str, Any]] | None:
     """What the user wants done; the order may have been named earlier."""
     users = [
         message.text for message in request.messages if message.role == "user" and "handed over" not in message.text
     ]
     text = users[-1].lower() if users else ""
-    order = next((found[0].upper() for one in reversed(users) if (found := ORDER.search(one))), None)
+    order = next((match[0].upper() for one in reversed(users) if (match := ORDER.search(one))), None)
     if "export" in text:
         return "export", {"rows": 8}
     if order is None:

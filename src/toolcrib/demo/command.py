@@ -31,7 +31,7 @@ async def demo(
     from toolcrib.cli.serve import needs
 
     with needs("demo"):
-        import_module("uvicorn")  # what is missing is said before anything is done
+        import_module("uvicorn")  # a missing library is reported first
         from toolcrib.demo.server import run
     await run(terminal, place, port)
 

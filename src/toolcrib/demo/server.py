@@ -62,8 +62,8 @@ def _free(port: int) -> int:
             probe.bind(("127.0.0.1", port))
         except OSError:
             probe.bind(("127.0.0.1", 0))
-        found: int = probe.getsockname()[1]
-    return found
+        free: int = probe.getsockname()[1]
+    return free
 
 
 async def _furnished(folder: Path) -> str:
@@ -96,7 +96,7 @@ async def _monday(session: Session) -> None:
     await _answer(session, kept.id, "decline", "it was used")
     await session.submit("desk.refund", {"order": "A-8", "cents": 450}, by=by)
     await session.submit("desk.readdress", {"order": "B-1"}, by=by)
-    await _asked(session, 2)
+    await _await_questions(session, 2)
 
 
 async def _talk(counter: Crib) -> None:
@@ -126,7 +126,7 @@ async def _answer(session: Session, call: str, action: str, reason: str) -> None
             await session.answer(event.fields["question"]["id"], action, actor="bob", reason=reason)
 
 
-async def _asked(session: Session, count: int) -> None:
+async def _await_questions(session: Session, count: int) -> None:
     async for event in session.events():
         if event.kind == "waiting" and len(await session.questions()) >= count:
             return

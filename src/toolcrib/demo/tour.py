@@ -95,11 +95,11 @@ class Tour:
             "The program starts again",
             "The questions are still open; they may be answered in any order, by anyone allowed.",
         )
-        asked = {question.call: question for question in await session.questions()}
-        self.say(f"  {len(asked)} questions found. The customer types the new address on the shop's page:")
-        await session.answer(asked[address].id, "accept", ADDRESS, actor="customer")
+        questions = {question.call: question for question in await session.questions()}
+        self.say(f"  {len(questions)} questions found. The customer types the new address on the shop's page:")
+        await session.answer(questions[address].id, "accept", ADDRESS, actor="customer")
         self.outcome(await session.result(address))
-        await self.settle(session, asked[refund])
+        await self.settle(session, questions[refund])
         result = await session.result(refund)
         self.outcome(result)
         paid = len(self.shop.book(refund))
@@ -108,10 +108,10 @@ class Tour:
     async def settle(self, session: Session, question: Question) -> None:
         """Asks until the answer fits: what was edited is checked as every call is."""
         while True:
-            given = await self.decide(question)
+            decision = await self.decide(question)
             try:
                 await session.answer(
-                    question.id, given.action, reason=given.reason, arguments=given.arguments, actor="bob"
+                    question.id, decision.action, reason=decision.reason, arguments=decision.arguments, actor="bob"
                 )
                 return
             except Refused as refused:

@@ -28,7 +28,7 @@ Ask for a picture first. A scratch is worth 10 percent, a dent 25.
 _TABLE = "CREATE TABLE orders (id TEXT PRIMARY KEY, item TEXT NOT NULL, cents INTEGER NOT NULL, city TEXT NOT NULL)"
 CHAIN_ID = 31337
 POLICY = {"grants": {"allow": ["fs:read:${workspace}/**", "payments:initiate"], "ungranted": "ask"}}
-"""Notes may be read, and a wallet be asked; whatever else needs a right is asked for."""
+"""Notes may be read, and a wallet may be used; everything else that needs a right asks."""
 
 
 def toolkits(folder: Path) -> list[Any]:

@@ -15,7 +15,7 @@ from toolcrib.errors import ToolcribError
 
 __all__ = ["Engine", "open_engine"]
 
-_OPTIONS: dict[str, Any] = {"slots": int, "replicas": int, "lease": float, "work": lambda said: said not in ("0", "no")}
+_OPTIONS: dict[str, Any] = {"slots": int, "replicas": int, "lease": float, "work": lambda text: text not in ("0", "no")}
 
 
 def open_engine(url: str) -> Engine:
@@ -28,13 +28,13 @@ def open_engine(url: str) -> Engine:
     if parts.scheme not in ("nats", "tls"):
         raise ToolcribError(f"Unknown engine '{parts.scheme}:'. Use nats://host:4222")
     options: dict[str, Any] = {}
-    for name, said in parse_qs(parts.query).items():
+    for name, values in parse_qs(parts.query).items():
         if name not in _OPTIONS:
             raise ToolcribError(f"Unknown option '{name}' of the engine. Known: {', '.join(_OPTIONS)}")
         try:
-            options[name] = _OPTIONS[name](said[-1])
+            options[name] = _OPTIONS[name](values[-1])
         except ValueError:
-            raise ToolcribError(f"Option '{name}' of the engine is a number, not '{said[-1]}'") from None
+            raise ToolcribError(f"Option '{name}' of the engine is a number, not '{values[-1]}'") from None
     from toolcrib.engine.nats import Nats
 
     return Nats(url.partition("?")[0], **options)

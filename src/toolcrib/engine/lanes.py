@@ -29,11 +29,11 @@ def lane_of(tool: Tool | None) -> str:
     """The lane of a tool's calls."""
     if tool is None or tool.limits.concurrency is None:
         return DEFAULT
-    return "tool_" + re.sub(r"[^A-Za-z0-9]", lambda found: f"_{ord(found[0]):x}", tool.id)
+    return "tool_" + re.sub(r"[^A-Za-z0-9]", lambda match: f"_{ord(match[0]):x}", tool.id)
 
 
 class Lane:
-    """One lane as a worker sees it: what it holds, and what it has asked for."""
+    """One lane as a worker sees it: what it holds, and what it has requested."""
 
     def __init__(self, name: str, got: Callable[[Lane, Msg], None], lost: Callable[[], None]) -> None:
         self.name = name
@@ -41,7 +41,7 @@ class Lane:
         self.held = 0
         self._got = got
         self._lost = lost
-        self._asked = 0
+        self._requested = 0
         self._heard = 0.0
         self._inbox = ""
         self._next = ""
@@ -53,7 +53,7 @@ class Lane:
     async def open(self, client: Client, stream: str) -> None:
         """Starts to ask for messages; after a reconnection, anew, under another name.
 
-        What was asked for before may still stand at the server, which drops it when nobody listens for the answer.
+        Earlier requests may still be open at the server, which drops them when nobody listens for the answer.
         """
         await self._hang_up()
         self._client = client
@@ -65,7 +65,7 @@ class Lane:
         self.ask()
 
     async def quiet(self) -> None:
-        """Asks for no more, and takes back what it has asked for: the server drops requests that nobody listens to.
+        """Request no more, and withdraw open requests: the server drops those that nobody listens to.
 
         What the server has sent by then still comes, and is given back at once; it would stay with this worker for the
         time of a lease.
@@ -74,7 +74,7 @@ class Lane:
         await self._hang_up(last=True)
 
     async def _hang_up(self, *, last: bool = False) -> None:
-        answers, self._answers, self._asked = self._answers, None, 0
+        answers, self._answers, self._requested = self._answers, None, 0
         if answers is not None:
             try:
                 await (answers.drain() if last else answers.unsubscribe())  # type: ignore[no-untyped-call]
@@ -94,10 +94,10 @@ class Lane:
 
     def _send(self) -> None:
         self._asking = False
-        wanted = self.slots - self.held - self._asked
+        wanted = self.slots - self.held - self._requested
         if wanted <= 0 or self._quiet or self._client is None or not self._client.is_connected:
             return
-        self._asked += wanted
+        self._requested += wanted
         self._heard = asyncio.get_running_loop().time()
         asyncio.get_running_loop().create_task(self._request(self._client, wanted))
 
@@ -106,23 +106,23 @@ class Lane:
         try:
             await client.publish(self._next, body, reply=self._inbox)
         except Exception:  # noqa: BLE001 - not connected now; it is asked again when it is
-            self._asked = max(0, self._asked - wanted)
+            self._requested = max(0, self._requested - wanted)
 
     async def _message(self, msg: Msg) -> None:
         self._heard = asyncio.get_running_loop().time()
         status = msg.headers.get("Status") if msg.headers else None
         if status is None:
-            self._asked = max(0, self._asked - 1)
+            self._requested = max(0, self._requested - 1)
             self.held += 1
             self._got(self, msg)
             return
         left = int((msg.headers or {}).get("Nats-Pending-Messages", 0))
-        self._asked = max(0, self._asked - left) if left else 0
+        self._requested = max(0, self._requested - left) if left else 0
         if status in ("404", "408"):
             self.ask()  # that request's time is over
         else:  # there is no such consumer any more, or the server is about to go
             self._lost()
 
     def silent(self) -> bool:
-        """True if what it asked for should long have been answered."""
-        return self._asked > 0 and asyncio.get_running_loop().time() - self._heard > 1.5 * ASK_S
+        """True if its requests should have been answered long ago."""
+        return self._requested > 0 and asyncio.get_running_loop().time() - self._heard > 1.5 * ASK_S

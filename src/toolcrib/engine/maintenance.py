@@ -34,7 +34,7 @@ class Maintenance:
         self._crib = crib
         self._store = store
         self._engine = engine
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
         self._settled: set[str] = set()
         self._news: tuple[set[str], float] = (set(), INFINITE)
         self._numbers = itertools.count(random.randrange(EVERY))
@@ -63,24 +63,24 @@ class Maintenance:
         """
         nodes = await self._store.nodes()
         self._engine.share(nodes)
-        told = {node.name: set(node.facts.get("tools") or ()) for node in nodes if node.alive}
+        known = {node.name: set(node.facts.get("tools") or ()) for node in nodes if node.alive}
         own = set(self._store.facts.get("tools") or ())
         self._settled &= own
         news, calm = own - self._settled, self._store.calm
-        for row in await self._store.stale(0.0 if news else QUEUED_S, tools=sorted(own.union(*told.values()))):
+        for row in await self._store.stale(0.0 if news else QUEUED_S, tools=sorted(own.union(*known.values()))):
             self._engine.dispatch(row, "-again")
-        self._settle(news, calm and news <= told.get(self._crib.pipeline.worker, set()))
+        self._settle(news, calm and news <= known.get(self._crib.pipeline.worker, set()))
 
-    def _settle(self, news: set[str], told: bool) -> None:
+    def _settle(self, news: set[str], announced: bool) -> None:
         """Takes new tools for known once every other node must have heard of them: one looks no more often than so."""
         now = asyncio.get_running_loop().time()
         since = self._news[1] if news == self._news[0] else INFINITE
-        if told and now - since > LATER_S:
+        if announced and now - since > LATER_S:
             self._settled |= news
-        self._news = (news, min(since, now) if told else INFINITE)
+        self._news = (news, min(since, now) if announced else INFINITE)
 
     def _report(self) -> None:
         """Tools that calls wait for and that this worker lacks, once each."""
-        for tool in self._engine.missing - self._told:
+        for tool in self._engine.missing - self._warned:
             log.warning("calls of %s wait for a worker that has it: this one does not", tool)
-        self._told = set(self._engine.missing)
+        self._warned = set(self._engine.missing)

@@ -47,7 +47,7 @@ STOP_S = 1.0
 RENEW_S = 1.0
 SOON_S = 0.02
 OLDEST_S = 24 * 3600.0
-"""Hints are thrown away after so long; what is still queued then is said again."""
+"""Hints expire after so long; calls that are still queued then get a new one."""
 
 MANY = 65_536
 """Messages of the shared lane that may be out at once; its workers' slots are what bounds it."""
@@ -143,10 +143,10 @@ class Nats:
                     skip_subject_validation=True,
                 )
         except Exception as error:  # noqa: BLE001 - whatever it is, a person has to know where and what
-            said = why.result() if why.done() else error
+            cause = why.result() if why.done() else error
             await hang_up(client)
-            absent = isinstance(said, (OSError, TimeoutError, nats.errors.NoServersError))
-            raise EngineUnavailable(f"Cannot connect to {self._shown()}: {_plainly(said)}", absent=absent) from None
+            absent = isinstance(cause, (OSError, TimeoutError, nats.errors.NoServersError))
+            raise EngineUnavailable(f"Cannot connect to {self._shown()}: {_plainly(cause)}", absent=absent) from None
         return client
 
     def _shown(self) -> str:
@@ -275,7 +275,7 @@ class Nats:
         self._say(f"{self._prefix}.call.{lane}.{row.id}-{row.attempt}{why}", row.id.encode())
 
     def _say(self, subject: str, words: bytes) -> None:
-        """Sends a message with all others of this round of the loop. One that is lost is said again by the sweeper."""
+        """Send a message with all others of this round of the loop. The sweeper repeats one that is lost."""
         self._words.append((subject, words))
         if len(self._words) == 1:
             self._aside(self._speak())
@@ -283,9 +283,9 @@ class Nats:
     async def _speak(self) -> None:
         while self._words:
             words, self._words = self._words, []
-            for subject, said in words:
+            for subject, payload in words:
                 try:
-                    await self._client.publish(subject, said)
+                    await self._client.publish(subject, payload)
                 except Exception as error:  # noqa: BLE001 - it is away; the store knows what there is to do
                     log.info("a message was not sent: %s", _plainly(error))
 
@@ -355,13 +355,13 @@ class Nats:
     # Stopping
 
     async def stop_call(self, row: Row, failure: Failure) -> bool:
-        """Asks the worker that runs it."""
+        """Ask the worker that runs the call to stop it."""
         if row.worker is None:
             return False
         subject = f"{self._prefix}.stop.{row.worker}"
-        said = json.dumps({"call": row.id, "session": row.session, "failure": asdict(failure)}).encode()
+        request = json.dumps({"call": row.id, "session": row.session, "failure": asdict(failure)}).encode()
         try:
-            answer = await self._client.request(subject, said, timeout=STOP_S)
+            answer = await self._client.request(subject, request, timeout=STOP_S)
         except (nats.errors.Error, TimeoutError):
             return False
         return answer.data == b"+"
@@ -409,13 +409,13 @@ class Nats:
 
 
 def _once(again: Again) -> Again:
-    """Says it the first time only."""
-    said = False
+    """Call `again` the first time only."""
+    done = False
 
     def once(later: float | str | None) -> None:
-        nonlocal said
-        if not said:
-            said = True
+        nonlocal done
+        if not done:
+            done = True
             again(later)
 
     return once

@@ -82,12 +82,12 @@ class Worker:
 
     async def _take(self, hints: dict[str, Again]) -> None:
         try:
-            found = await self._store.take(list(hints))
+            calls = await self._store.take(list(hints))
         except Exception as error:  # noqa: BLE001 - whatever it is, every hint is given back
             await self._give_back(hints, error)
             return
         for call, again in hints.items():
-            taken = found.get(call)
+            taken = calls.get(call)
             if taken is None or taken.row.state in ("done", "waiting"):
                 again(None)
             elif taken.own > self._known(taken) or taken.session.revision > 0 or taken.row.state == "running":

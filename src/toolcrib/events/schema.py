@@ -14,8 +14,8 @@ from toolcrib.events.sessions import ErrorNotice, Notice, UserState
 def meanings(type: Any) -> tuple[str, dict[str, str]]:
     """Return what the docstring of a type says of it, and of its fields by their names."""
     parsed = docstring_parser.parse(type.__doc__ or "", docstring_parser.DocstringStyle.GOOGLE)
-    said = " ".join(part for part in (parsed.short_description, parsed.long_description) if part)
-    return said, {one.arg_name: " ".join((one.description or "").split()) for one in parsed.params}
+    description = " ".join(part for part in (parsed.short_description, parsed.long_description) if part)
+    return description, {one.arg_name: " ".join((one.description or "").split()) for one in parsed.params}
 
 
 def schemas(ref_template: str = "#/$defs/{name}") -> dict[str, dict[str, Any]]:

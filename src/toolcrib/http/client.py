@@ -34,8 +34,8 @@ class Unanswered(Exception):
 
 async def resolve(host: str, port: int) -> list[str]:
     """Return the addresses of a host as this system knows them."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+    addresses = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in addresses))
 
 
 async def no_resolve(host: str, port: int) -> list[str]:

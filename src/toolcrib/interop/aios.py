@@ -48,18 +48,18 @@ def to_tool(definition: Mapping[str, Any], namespace: str = "default") -> Tool:
     Raises:
         BadTool: the name or a schema is none of ours.
     """
-    said = FORMS.read("ToolDefinition", definition)
+    data = FORMS.read("ToolDefinition", definition)
     return Tool(
-        name=said["name"],
+        name=data["name"],
         namespace=namespace,
-        description=translation.described(said["description"], said.get("title"), said["name"]),
-        title=said.get("title"),
-        category=said.get("category"),
-        tags=tuple(said.get("tags", ())),
-        input_schema=translation.schema(said["name"], said["input_schema"]),
-        output_schema=said.get("output_schema"),
-        annotations=Annotations(**said["annotations"]) if "annotations" in said else None,
-        limits=Limits(timeout_s=float(said["timeout_secs"]) if said.get("timeout_secs") else None),
+        description=translation.described(data["description"], data.get("title"), data["name"]),
+        title=data.get("title"),
+        category=data.get("category"),
+        tags=tuple(data.get("tags", ())),
+        input_schema=translation.schema(data["name"], data["input_schema"]),
+        output_schema=data.get("output_schema"),
+        annotations=Annotations(**data["annotations"]) if "annotations" in data else None,
+        limits=Limits(timeout_s=float(data["timeout_secs"]) if data.get("timeout_secs") else None),
         source="aios",
         trusted=False,
     )
@@ -86,8 +86,8 @@ def from_tool(tool: Tool) -> dict[str, Any]:
 
 def to_call(call: Mapping[str, Any]) -> RequestedCall:
     """A ToolCall as what `session.submit` takes; the capabilities that it requests give it no right."""
-    said = FORMS.read("ToolCall", call)
-    return RequestedCall(said["tool_name"], said["input"], said["call_id"], tuple(said["requested_capabilities"]))
+    data = FORMS.read("ToolCall", call)
+    return RequestedCall(data["tool_name"], data["input"], data["call_id"], tuple(data["requested_capabilities"]))
 
 
 def from_call(call: Call) -> dict[str, Any]:
@@ -125,19 +125,19 @@ def _content(block: Mapping[str, Any]) -> dict[str, Any]:
 
 def to_result(result: Mapping[str, Any]) -> Result:
     """A ToolResult as a result; the text of an error says which failure it is."""
-    said = FORMS.read("ToolResult", result)
-    if said["is_error"]:
-        return Result(failure=read_error(to_outcome(said)["error"]))
-    content = said.get("content", [])
-    return Result(said["output"], () if content == [_only_block(said["output"])] else content)
+    data = FORMS.read("ToolResult", result)
+    if data["is_error"]:
+        return Result(failure=read_error(to_outcome(data)["error"]))
+    content = data.get("content", [])
+    return Result(data["output"], () if content == [_only_block(data["output"])] else content)
 
 
 def to_outcome(result: Mapping[str, Any]) -> dict[str, Any]:
     """The ToolOutcome of a ToolResult."""
-    said = FORMS.read("ToolResult", result)
-    if not said["is_error"]:
-        return {"status": "success", "output": said["output"]}
-    return {"status": "failure", "error": _error_of(said["output"], said.get("content", ()))}
+    data = FORMS.read("ToolResult", result)
+    if not data["is_error"]:
+        return {"status": "success", "output": data["output"]}
+    return {"status": "failure", "error": _error_of(data["output"], data.get("content", ()))}
 
 
 def _error_of(output: Any, content: Sequence[Mapping[str, Any]]) -> str:
@@ -197,9 +197,9 @@ def error_text(failure: Failure, tool: str) -> str:
 def read_error(text: str) -> Failure:
     """The failure that a text of aios-protocol stands for."""
     for pattern, code, wording in _READ:
-        found = pattern.fullmatch(text)
-        if found is not None:
-            return translation.failing(code, wording.format(**found.groupdict()))
+        match = pattern.fullmatch(text)
+        if match is not None:
+            return translation.failing(code, wording.format(**match.groupdict()))
     return translation.failing("internal", text)
 
 
@@ -220,21 +220,21 @@ def from_question(question: Question, risk: str = "medium") -> dict[str, Any]:
 
 def to_question(event: Mapping[str, Any]) -> Question:
     """An ApprovalRequested as a confirmation; when it was asked and when it ends is not said there."""
-    said = EVENT.variants["ApprovalRequested"](event, "")
+    data = EVENT.variants["ApprovalRequested"](event, "")
     return Question(
-        id=said["approval_id"],
-        call=said["call_id"],
-        tool=said["tool_name"],
+        id=data["approval_id"],
+        call=data["call_id"],
+        tool=data["tool_name"],
         kind="confirm",
-        prompt=f"Allow {said['tool_name']}?",
-        key=said["approval_id"],
-        arguments=said["arguments"] or {},
+        prompt=f"Allow {data['tool_name']}?",
+        key=data["approval_id"],
+        arguments=data["arguments"] or {},
         schema=None,
         resume="run",
         digest="",
         asked_at=0.0,
         expires_at=math.inf,
-        data={"risk": said["risk"]},
+        data={"risk": data["risk"]},
     )
 
 
@@ -247,12 +247,12 @@ def from_answer(answer: Answer) -> dict[str, Any]:
 
 def to_answer(event: Mapping[str, Any], actor: str) -> Answer:
     """An ApprovalResolved as the answer to its question; one that ran out of time is a `cancel`."""
-    said = EVENT.variants["ApprovalResolved"](event, "")
-    question = said["approval_id"]
-    if said["decision"] == "approved":
-        return Answer(question, "accept", actor, question, reason=said.get("reason"))
-    action = "decline" if said["decision"] == "denied" else "cancel"
-    return Answer(question, action, actor, question, reason=said.get("reason"))  # type: ignore[arg-type]  # one of two
+    data = EVENT.variants["ApprovalResolved"](event, "")
+    question = data["approval_id"]
+    if data["decision"] == "approved":
+        return Answer(question, "accept", actor, question, reason=data.get("reason"))
+    action = "decline" if data["decision"] == "denied" else "cancel"
+    return Answer(question, action, actor, question, reason=data.get("reason"))  # type: ignore[arg-type]  # one of two
 
 
 def from_event(event: Event, reading: LogReader) -> list[dict[str, Any]]:
@@ -318,11 +318,11 @@ def _done(now: EventContext) -> list[dict[str, Any]]:
     """A call that ran to its end, its limit or its cancel is completed; every other failed."""
     failure = now.result.failure
     before: list[dict[str, Any]] = []
-    if now.asked is not None and now.asked.kind == "confirm" and failure is not None:
+    if now.question is not None and now.question.kind == "confirm" and failure is not None:
         decision = "timeout" if failure.code == "timeout" else "denied"
-        before = [{"type": "ApprovalResolved", "approval_id": now.asked.id, "decision": decision}]
+        before = [{"type": "ApprovalResolved", "approval_id": now.question.id, "decision": decision}]
     ran = now.history.started is not None
-    status = "ok" if failure is None else _STOPPED.get(failure.code) if ran and now.asked is None else None
+    status = "ok" if failure is None else _STOPPED.get(failure.code) if ran and now.question is None else None
     if failure is not None and status is None:
         error = error_text(failure, now.name)
         return [*before, {"type": "ToolCallFailed", "call_id": now.call, "tool_name": now.name, "error": error}]

@@ -43,17 +43,21 @@ loads, dumps = FORMS.loads, FORMS.dumps
 
 def meaning(completion: Mapping[str, Any]) -> dict[str, Any]:
     """What a ToolCompletion, in either form, says of a call: `call, tool, ok, data or message, last`."""
-    said = FORMS.read("ToolCompletion", completion)
-    about, result = said["metadata"], said["result"]
+    data = FORMS.read("ToolCompletion", completion)
+    about, result = data["metadata"], data["result"]
     made = {"call": about["id"], "tool": f"{about['namespace']}.{about['name']}", "ok": "Ok" in result}
     outcome = {"data": result["Ok"]} if made["ok"] else {"message": result["Err"]}
-    return {**made, **outcome, "last": not said["has_more"]}
+    return {**made, **outcome, "last": not data["has_more"]}
 
 
 def to_result(completion: Mapping[str, Any]) -> Result:
     """A ToolCompletion as a result."""
-    said = meaning(completion)
-    return read_return(said["data"]) if said["ok"] else Result(failure=translation.failing("failed", said["message"]))
+    outcome = meaning(completion)
+    return (
+        read_return(outcome["data"])
+        if outcome["ok"]
+        else Result(failure=translation.failing("failed", outcome["message"]))
+    )
 
 
 def completion(moment: EventContext) -> dict[str, Any]:
@@ -76,10 +80,10 @@ def completion(moment: EventContext) -> dict[str, Any]:
 
 def callback(completion: Mapping[str, Any]) -> dict[str, Any]:
     """The AsyncCallback of a ToolCompletion."""
-    said = FORMS.read("ToolCompletion", completion)
-    about, result = said["metadata"], said["result"]
+    data = FORMS.read("ToolCompletion", completion)
+    about, result = data["metadata"], data["result"]
     payload = {
-        "type": "tool_update" if said["has_more"] else "tool_complete",
+        "type": "tool_update" if data["has_more"] else "tool_complete",
         "id": about["id"],
         "call_id": about["call_id"],
         "tool_name": about["name"],
@@ -122,9 +126,9 @@ def _payload_text(payload: Mapping[str, Any]) -> str | None:
         return None
     result, provider = payload["result"], payload.get("call_id")
     failed = isinstance(result, Mapping) and result.keys() == {"error"} and isinstance(result["error"], str)
-    said = f"tool_error: {result['error']}" if failed else _pretty(result)
+    text = f"tool_error: {result['error']}" if failed else _pretty(result)
     head = f"Tool result for {payload['tool_name']} with id {payload.get('id')} (call_id={provider or 'none'})"
-    return f"[[SYSTEM]] {harmless(head)}: {harmless(said)}"
+    return f"[[SYSTEM]] {harmless(head)}: {harmless(text)}"
 
 
 def user_state_text(state: Mapping[str, Any]) -> str:
@@ -132,13 +136,13 @@ def user_state_text(state: Mapping[str, Any]) -> str:
     if not state.get("isConnected", state.get("is_connected")):
         return "[[USER_STATE]] Wallet not connected"
 
-    def said(name: str, other: str, none: str) -> str:
+    def known(name: str, other: str, none: str) -> str:
         value = state.get(name, state.get(other))
         return none if value is None else harmless(str(value))
 
-    wallet = f"Connected wallet: {said('address', 'address', 'unknown')}"
-    chain = f"Chain ID: {said('chainId', 'chain_id', 'unknown')}"
-    return f"[[USER_STATE]] {wallet} | {chain} | ENS: {said('ensName', 'ens_name', 'none')}"
+    wallet = f"Connected wallet: {known('address', 'address', 'unknown')}"
+    chain = f"Chain ID: {known('chainId', 'chain_id', 'unknown')}"
+    return f"[[USER_STATE]] {wallet} | {chain} | ENS: {known('ensName', 'ens_name', 'none')}"
 
 
 def parse_namespace(text: str, known: Iterable[str], aliases: Mapping[str, str] | None = None) -> str | None:
@@ -266,11 +270,11 @@ async def import_state(session: Session, state: Mapping[str, Any]) -> list[str]:
 
 def _over(session: Session, completion: Mapping[str, Any]) -> tuple[Row, list[Draft]]:
     """A call that ended at Aomi, as ours would have been written; Aomi's id for it is its key."""
-    said, result, now = meaning(completion), to_result(completion), session.pipeline.clock.now()
-    tool, id = said["tool"], session.pipeline.new_id()
+    outcome, result, now = meaning(completion), to_result(completion), session.pipeline.clock.now()
+    tool, id = outcome["tool"], session.pipeline.new_id()
     background: bool = completion["metadata"]["is_async"]
     row = Row(id, session.id, tool, "once", "done", accepted_at=now, background=background)
-    row.key, row.code = f"aomi:{said['call']}", None if result.failure is None else result.failure.code
+    row.key, row.code = f"aomi:{outcome['call']}", None if result.failure is None else result.failure.code
     accepted = Accepted(
         tool,
         title(translation.bare(tool)),
@@ -280,7 +284,7 @@ def _over(session: Session, completion: Mapping[str, Any]) -> tuple[Row, list[Dr
         effect="once",
         background=background or None,
         wake="next_turn" if background else None,
-        provider_id=said["call"],
+        provider_id=outcome["call"],
         key=row.key,
     )
     done = Done(
@@ -323,7 +327,7 @@ def _waiting(now: EventContext) -> list[dict[str, Any]]:
     return [] if now.history.question is None else [inline_call(now.history.question)]
 
 
-def _told(now: EventContext) -> list[dict[str, Any]]:
+def _completion(now: EventContext) -> list[dict[str, Any]]:
     """A call in the foreground answers its caller; one in the background calls back."""
     return [callback(completion(now))] if now.history.accepted.background else []
 
@@ -344,8 +348,8 @@ def _notice(now: EventContext) -> list[dict[str, Any]]:
 _WRITERS: dict[str, translation.Writer] = {
     "accepted": _accepted,
     "waiting": _waiting,
-    "output": _told,
-    "done": _told,
+    "output": _completion,
+    "done": _completion,
     "handover": _handover,
     "notice": _notice,
     "error": _error,

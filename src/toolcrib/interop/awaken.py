@@ -50,15 +50,15 @@ def to_tool(descriptor: Mapping[str, Any], namespace: str = "default") -> Tool:
     Raises:
         BadTool: the id or the schema is none of ours.
     """
-    said = FORMS.read("ToolDescriptor", descriptor)
+    data = FORMS.read("ToolDescriptor", descriptor)
     return Tool(
-        name=said["id"],
+        name=data["id"],
         namespace=namespace,
-        description=translation.described(said["description"], said["name"], said["id"]),
-        title=said["name"] or None,
-        category=said["category"],
-        input_schema=translation.schema(said["id"], said["parameters"]),
-        metadata=said.get("metadata", {}),
+        description=translation.described(data["description"], data["name"], data["id"]),
+        title=data["name"] or None,
+        category=data["category"],
+        input_schema=translation.schema(data["id"], data["parameters"]),
+        metadata=data.get("metadata", {}),
         source="awaken",
         trusted=False,
     )
@@ -82,8 +82,8 @@ def from_tool(tool: Tool) -> dict[str, Any]:
 
 def to_call(call: Mapping[str, Any]) -> RequestedCall:
     """A PendingToolCall as what `session.submit` takes."""
-    said = FORMS.read("PendingToolCall", call)
-    return RequestedCall(said["name"], said["arguments"], said["id"])
+    data = FORMS.read("PendingToolCall", call)
+    return RequestedCall(data["name"], data["arguments"], data["id"])
 
 
 def from_result(tool_name: str, result: Result) -> dict[str, Any]:
@@ -97,8 +97,8 @@ def from_result(tool_name: str, result: Result) -> dict[str, Any]:
         return {**made, "metadata": metadata} if metadata else made
     metadata |= {"retryable": True} if failure.retryable else {}
     metadata |= {"hint": failure.hint} if failure.hint else {}
-    said = failure.line
-    made = {"tool_name": tool_name, "status": "error", "data": translation.error_part(failure), "message": said}
+    message = failure.line
+    made = {"tool_name": tool_name, "status": "error", "data": translation.error_part(failure), "message": message}
     return {**made, "metadata": metadata} if metadata else made
 
 
@@ -108,17 +108,17 @@ def to_result(result: Mapping[str, Any]) -> Result:
     Raises:
         InteropError: it does not fit the form, or is pending and therefore none yet.
     """
-    said = FORMS.read("ToolResult", result)
-    if said["status"] == "pending":
+    data = FORMS.read("ToolResult", result)
+    if data["status"] == "pending":
         raise InteropError("wrong_value", "status", "status is pending: there is no result yet")
-    metadata = dict(said.get("metadata", {}))
+    metadata = dict(data.get("metadata", {}))
     content = metadata.pop("content", None) or ()
-    if said["status"] == "success":
-        return Result(said["data"], content, metadata=metadata, message=said.get("message"))
+    if data["status"] == "success":
+        return Result(data["data"], content, metadata=metadata, message=data.get("message"))
     more = {"hint": metadata.pop("hint", None), "retryable": metadata.pop("retryable", False)}
-    part = translation.read_error_part(said["data"])
+    part = translation.read_error_part(data["data"])
     if part is None:
-        return Result(content=content, failure=read_error(said["message"] or ""), metadata=metadata)
+        return Result(content=content, failure=read_error(data["message"] or ""), metadata=metadata)
     failure = translation.failing(*part, **more)
     if failure.code != part[0]:
         metadata["code"] = part[0]
@@ -192,9 +192,9 @@ def suspended(question: Question) -> dict[str, Any]:
 
 def to_question(ticket: Mapping[str, Any]) -> Question:
     """A SuspendTicket as a question; when it was asked and when it ends is not said there."""
-    said = FORMS.read("SuspendTicket", ticket)
-    suspension, pending = said["suspension"], said["pending"]
-    resume = _RESUMES[said["resume_mode"]]
+    data = FORMS.read("SuspendTicket", ticket)
+    suspension, pending = data["suspension"], data["pending"]
+    resume = _RESUMES[data["resume_mode"]]
     kind = _kind(suspension["action"], resume)
     call, tool = pending["id"], pending["name"]
     if suspension["action"] == _CONFIRM:
@@ -229,15 +229,15 @@ def _kind(action: str, resume: Resume) -> Kind:
 
 def to_answer(resume: Mapping[str, Any], question: str, actor: str) -> Answer:
     """A ToolCallResume as the answer to that question; its decision id recognises it when it comes again."""
-    said = FORMS.read("ToolCallResume", resume)
+    data = FORMS.read("ToolCallResume", resume)
     return Answer(
         question=question,
-        action="accept" if said["action"] == "resume" else "decline",
+        action="accept" if data["action"] == "resume" else "decline",
         actor=actor,
-        key=said["decision_id"] or f"{question}:{actor}",
-        value=said.get("result"),
-        reason=said.get("reason"),
-        at=said["updated_at"] / 1000,
+        key=data["decision_id"] or f"{question}:{actor}",
+        value=data.get("result"),
+        reason=data.get("reason"),
+        at=data["updated_at"] / 1000,
     )
 
 
@@ -283,12 +283,12 @@ _STATUSES = {"accepted": "new", "started": "running", "waiting": "suspended", "a
 def call_statuses(events: Iterable[Event]) -> dict[str, list[str]]:
     """What each call of our log was, one status after the other."""
     reading = LogReader()
-    found: dict[str, list[str]] = {}
+    statuses: dict[str, list[str]] = {}
     for event in events:
         now = reading.advance(event)
         if now is not None and event.call is not None and (event.kind in _STATUSES or event.kind == "done"):
-            _go(found.setdefault(event.call, []), _STATUSES.get(event.kind) or _end(now))
-    return found
+            _go(statuses.setdefault(event.call, []), _STATUSES.get(event.kind) or _end(now))
+    return statuses
 
 
 def _end(now: EventContext) -> str:
@@ -320,12 +320,12 @@ _RUNS = {
 
 def run_statuses(events: Iterable[Event]) -> dict[str, list[str]]:
     """What each run of our log was, one status after the other."""
-    found: dict[str, list[str]] = {}
+    statuses: dict[str, list[str]] = {}
     for event in events:
         if event.kind in _RUNS:
-            path = found.setdefault(event.fields["run"], [])
+            path = statuses.setdefault(event.fields["run"], [])
             path += [status for status in _RUNS[event.kind] if not path or path[-1] not in (status, "done")]
-    return found
+    return statuses
 
 
 _SHORT = {"natural_end": "natural"}
@@ -338,8 +338,8 @@ def run_status(termination: Mapping[str, Any]) -> str:
 
 def done_reason(termination: Mapping[str, Any]) -> str | None:
     """The reason as a short text; a suspended run is not done and has none."""
-    said = FORMS.read("TerminationReason", termination)
-    name, value = _SHORT.get(said["type"], said["type"]), said.get("value")
+    data = FORMS.read("TerminationReason", termination)
+    name, value = _SHORT.get(data["type"], data["type"]), data.get("value")
     if name == "suspended":
         return None
     return name if value is None else f"{name}:{value['code'] if name == 'stopped' else value}"

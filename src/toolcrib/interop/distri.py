@@ -41,14 +41,14 @@ def to_tool(definition: Mapping[str, Any], namespace: str = "default") -> Tool:
         BadTool: the name or a schema is none of ours.
     """
     external = "is_final" in definition or "parameters" not in definition
-    said = FORMS.read("ExternalTool" if external else "ToolDefinition", definition)
+    data = FORMS.read("ExternalTool" if external else "ToolDefinition", definition)
     return Tool(
-        name=said["name"],
+        name=data["name"],
         namespace=namespace,
-        description=translation.described(said["description"], said["name"]),
-        input_schema=translation.schema(said["name"], said["parameters"]),
-        output_schema=said.get("output_schema"),
-        metadata={name: said[name] for name in ("examples", "prompt", "is_final") if name in said},
+        description=translation.described(data["description"], data["name"]),
+        input_schema=translation.schema(data["name"], data["parameters"]),
+        output_schema=data.get("output_schema"),
+        metadata={name: data[name] for name in ("examples", "prompt", "is_final") if name in data},
         source="distri",
         trusted=False,
     )
@@ -72,8 +72,8 @@ def from_tool(tool: Tool) -> dict[str, Any]:
 
 def to_call(call: Mapping[str, Any]) -> RequestedCall:
     """A ToolCall as what `session.submit` takes; an input that is a text stays one."""
-    said = FORMS.read("ToolCall", call)
-    return RequestedCall(said["tool_name"], said["input"], said["tool_call_id"])
+    data = FORMS.read("ToolCall", call)
+    return RequestedCall(data["tool_name"], data["input"], data["tool_call_id"])
 
 
 def from_call(call: Call) -> dict[str, Any]:
@@ -100,8 +100,8 @@ def from_result(call_id: str, tool_name: str, result: Result) -> dict[str, Any]:
 
 def _developer(content: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What is for the model alone is marked as such."""
-    found = [number for number, given in enumerate(content) if list(given.get("audience") or ()) == ["model"]]
-    return {str(number): {"save": True, "developer": True} for number in found}
+    numbers = [number for number, block in enumerate(content) if list(block.get("audience") or ()) == ["model"]]
+    return {str(number): {"save": True, "developer": True} for number in numbers}
 
 
 def _text(text: str) -> dict[str, Any]:
@@ -112,10 +112,10 @@ def _data(data: Any) -> dict[str, Any]:
     return {"part_type": "data", "data": data}
 
 
-def _part(given: Mapping[str, Any]) -> dict[str, Any]:
+def _part(block: Mapping[str, Any]) -> dict[str, Any]:
     """A block as a part; what Distri has no part for is written as its data."""
-    fields = {name: value for name, value in given.items() if name not in ("type", "audience")}
-    match given:
+    fields = {name: value for name, value in block.items() if name not in ("type", "audience")}
+    match block:
         case {"type": "text", "text": str(text)}:
             return _text(text)
         case {"type": "json", "value": value}:
@@ -128,13 +128,13 @@ def _part(given: Mapping[str, Any]) -> dict[str, Any]:
             return {"part_type": "file", "data": file}
         case {"type": "link"}:
             return {"part_type": "resource_link", "data": fields}
-    return _data({"type": given.get("type"), **fields})
+    return _data({"type": block.get("type"), **fields})
 
 
 def to_result(response: Mapping[str, Any]) -> Result:
     """A ToolResponse as a result: one text or data part is its data, several are its blocks."""
-    said = FORMS.read("ToolResponse", response)
-    parts, shown = said["parts"], said.get("parts_metadata", {})
+    data = FORMS.read("ToolResponse", response)
+    parts, shown = data["parts"], data.get("parts_metadata", {})
     if len(parts) == 1 and parts[0]["part_type"] in ("text", "data") and not _for_model(shown, 0):
         failed = translation.read_error_part(parts[0]["data"])
         return Result(parts[0]["data"]) if failed is None else Result(failure=translation.failing(*failed))
@@ -166,21 +166,21 @@ def _block(part: Mapping[str, Any], for_model: bool) -> Block:
 
 
 def _made(type: str, for_model: bool, fields: Mapping[str, Any]) -> Block:
-    given = {name: value for name, value in fields.items() if value is not None or name == "value"}
-    return Block({**given, "type": type, **({"audience": ["model"]} if for_model else {})})
+    present = {name: value for name, value in fields.items() if value is not None or name == "value"}
+    return Block({**present, "type": type, **({"audience": ["model"]} if for_model else {})})
 
 
 def to_question(call: Mapping[str, Any]) -> Question:
     """A ToolCall that a client runs, as a question."""
-    said = FORMS.read("ToolCall", call)
+    data = FORMS.read("ToolCall", call)
     return Question(
-        id=said["tool_call_id"],
-        call=said["tool_call_id"],
-        tool=said["tool_name"],
+        id=data["tool_call_id"],
+        call=data["tool_call_id"],
+        tool=data["tool_name"],
         kind="client",
-        prompt=f"Run {said['tool_name']} and send its result",
-        key=said["tool_call_id"],
-        arguments=said["input"] if isinstance(said["input"], Mapping) else {},
+        prompt=f"Run {data['tool_name']} and send its result",
+        key=data["tool_call_id"],
+        arguments=data["input"] if isinstance(data["input"], Mapping) else {},
         schema=None,
         resume="use",
         digest="",
@@ -223,20 +223,20 @@ _ENDS = {"failed": "failed", "cancelled": "canceled"}
 
 def task_statuses(events: Iterable[Event]) -> list[str]:
     """What the task of a session was, one status after the other: it needs input while a question is open."""
-    reading, busy, asked = LogReader(), set[str](), set[str]()
-    found = ["pending"]
+    reading, busy, waiting = LogReader(), set[str](), set[str]()
+    statuses = ["pending"]
     for event in events:
         now = reading.advance(event)
         if now is None or (event.call is None and event.kind not in ("run_started", "run_finished")):
             continue
         (busy.discard if event.kind in ("done", "run_finished") else busy.add)(event.call or event.fields["run"])
         if event.call is not None:
-            (asked.discard if now.history.question is None else asked.add)(event.call)
+            (waiting.discard if now.history.question is None else waiting.add)(event.call)
         end = _ENDS.get(event.fields.get("reason", ""), "completed") if event.call is None else "completed"
-        status = "input_required" if asked else "running" if busy else end
-        if found[-1] != status:
-            found.append(status)
-    return found
+        status = "input_required" if waiting else "running" if busy else end
+        if statuses[-1] != status:
+            statuses.append(status)
+    return statuses
 
 
 def from_event(event: Event, reading: LogReader) -> list[dict[str, Any]]:

@@ -196,19 +196,19 @@ class Tagged:
 
     def __call__(self, value: Any, path: str) -> dict[str, Any]:
         """The variant that the tag names."""
-        given = _mapping(value, path)
+        data = _mapping(value, path)
         if self.keep != "all":
-            return self._read(given, path)
+            return self._read(data, path)
         try:
-            return self._read(given, path)
+            return self._read(data, path)
         except InteropError:
-            return dict(given)
+            return dict(data)
 
     def _read(self, data: Mapping[str, Any], path: str) -> dict[str, Any]:
         if self.tag not in data:
             raise InteropError("missing", join(path, self.tag))
-        said = text(data[self.tag], join(path, self.tag))
-        name = self.aliases.get(said, said)
+        tag = text(data[self.tag], join(path, self.tag))
+        name = self.aliases.get(tag, tag)
         variant = self.variants.get(name)
         if variant is not None:
             rest = {key: item for key, item in data.items() if key != self.tag}
@@ -227,19 +227,19 @@ class Named:
 
     def __call__(self, value: Any, path: str) -> dict[str, Any]:
         """The variant that the key names."""
-        given = _mapping(value, path)
-        if len(given) != 1:
-            raise InteropError("wrong_value" if given else "missing", path)
-        ((name, item),) = given.items()
+        data = _mapping(value, path)
+        if len(data) != 1:
+            raise InteropError("wrong_value" if data else "missing", path)
+        ((name, item),) = data.items()
         if name not in self.variants:
             if self.keep == "nothing":
                 raise InteropError("unknown_value", path)
-            return dict(given)
+            return dict(data)
         try:
             return {name: self.variants[name](item, join(path, name))}
         except InteropError:
             if self.keep == "all":
-                return dict(given)
+                return dict(data)
             raise
 
 

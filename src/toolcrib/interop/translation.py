@@ -81,7 +81,7 @@ class EventContext:
 
     event: Event
     history: History
-    asked: Question | None = None
+    question: Question | None = None
 
     @property
     def data(self) -> dict[str, Any]:
@@ -132,9 +132,9 @@ class LogReader:
         history = self._calls[event.call]
         if event.kind == "answered" and event.fields["question"] not in history.questions:
             return None
-        asked = history.question
+        question = history.question
         history.advance(event)
-        return EventContext(event, history, asked)
+        return EventContext(event, history, question)
 
     def written(self, event: Event, writers: Mapping[str, Writer]) -> list[dict[str, Any]]:
         """An event as the writer of its kind says it, and the handover that a `done` carries."""

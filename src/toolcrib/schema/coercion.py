@@ -1,4 +1,4 @@
-"""Reading arguments: from whatever was given to JSON, and gently to what the schema means.
+"""Reading arguments: from any form to JSON, and gently to what the schema means.
 
 Gentle reading changes a value only where its type is not allowed, so what is valid as it stands is never touched.
 """
@@ -23,21 +23,21 @@ LETTER_N = ord("n")  # looking for one byte is many times as fast as for a word
 JSON_TYPES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
-def read_arguments(given: object) -> bytes:
+def read_arguments(arguments: object) -> bytes:
     """Make JSON text of arguments in any form; nothing at all is `{}`.
 
     Raises:
         BadArguments: they cannot be written as JSON.
     """
-    if isinstance(given, dict):
-        return _written(given)
-    if given is None:
+    if isinstance(arguments, dict):
+        return _written(arguments)
+    if arguments is None:
         return b"{}"
-    if isinstance(given, str):
-        given = _encoded(given)
-    if isinstance(given, bytes | bytearray | memoryview):
-        return _checked(bytes(given).strip()) or b"{}"
-    return _written(dict(given)) if isinstance(given, Mapping) else _written_slowly(given)
+    if isinstance(arguments, str):
+        arguments = _encoded(arguments)
+    if isinstance(arguments, bytes | bytearray | memoryview):
+        return _checked(bytes(arguments).strip()) or b"{}"
+    return _written(dict(arguments)) if isinstance(arguments, Mapping) else _written_slowly(arguments)
 
 
 def _checked(text: bytes) -> bytes:
@@ -180,7 +180,7 @@ class _Coercion:
             return value if any(read is value for read in reads) else reads[0]
         mended = [read for branch, read in zip(group, reads, strict=True) if read is not value and branch.accepts(read)]
         if not mended:
-            # Nothing helps, but problems are better told about the inside of a JSON text than about the text.
+            # Nothing helps, but problems inside a JSON text are more useful than one about the text.
             mended = [read for read in reads if isinstance(value, str) and isinstance(read, dict | list)]
         return mended[0] if mended and all(_identical(mended[0], other) for other in mended) else value
 

@@ -76,10 +76,10 @@ def _chooser(options: dict[tuple[bool, Any], Any], kind: type[Enum] | None) -> C
         try:
             return options[_key(value)]
         except (KeyError, TypeError):
-            found = None if kind is None or isinstance(value, bool) else _member(kind, value)
-        if found is None:
+            member = None if kind is None or isinstance(value, bool) else _member(kind, value)
+        if member is None:
             raise PydanticKnownError("literal_error", {"expected": expected})
-        return found
+        return member
 
     return choose
 

@@ -134,19 +134,19 @@ def _check_patterns(patterns: int, states: int, last: str) -> None:
 
 def all_patterns(schema: Any) -> list[str]:
     """List the patterns of a schema that was measured, each as often as it stands there."""
-    found, waiting = list[str](), [schema]
+    patterns, waiting = list[str](), [schema]
     while waiting:
         node = waiting.pop()
-        found += _patterns(node) if isinstance(node, dict) else []
+        patterns += _patterns(node) if isinstance(node, dict) else []
         waiting += [one for one in (node.values() if isinstance(node, dict) else node) if isinstance(one, dict | list)]
-    return found
+    return patterns
 
 
 def _patterns(node: dict[str, Any]) -> list[str]:
     names = node.get("patternProperties")
-    found = [name for name in names if isinstance(name, str)] if isinstance(names, dict) else []
+    patterns = [name for name in names if isinstance(name, str)] if isinstance(names, dict) else []
     pattern = node.get("pattern")
-    return [*found, pattern] if isinstance(pattern, str) else found
+    return [*patterns, pattern] if isinstance(pattern, str) else patterns
 
 
 def longest_text(pattern: str) -> int | None:

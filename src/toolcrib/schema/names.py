@@ -25,11 +25,11 @@ def nearest(name: str, candidates: Iterable[str], n: int = 3) -> list[str]:
 
 def _likeness(name: str, candidate: str) -> float:
     """Compare two names: 1 for the same, 0 for nothing alike."""
-    asked, known = name[:LONGEST].lower(), candidate[:LONGEST].lower()
-    matcher = difflib.SequenceMatcher(None, asked, known)
+    wanted, known = name[:LONGEST].lower(), candidate[:LONGEST].lower()
+    matcher = difflib.SequenceMatcher(None, wanted, known)
     if matcher.real_quick_ratio() >= ALIKE and (ratio := matcher.ratio()) >= ALIKE:
         return ratio
-    return ALIKE / 2 if len(asked) > 2 and asked in known else 0
+    return ALIKE / 2 if len(wanted) > 2 and wanted in known else 0
 
 
 def one_line(text: str) -> str:

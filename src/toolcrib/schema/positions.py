@@ -36,14 +36,14 @@ def is_schema(value: Any) -> bool:
 
 def subschemas(schema: dict[str, Any]) -> list[Schema]:
     """List the schemas directly inside a schema."""
-    found: list[Schema] = []
+    inside: list[Schema] = []
 
     def note(inner: Schema) -> Schema:
-        found.append(inner)
+        inside.append(inner)
         return inner
 
     map_subschemas(schema, note)
-    return found
+    return inside
 
 
 def steps_of(reference: str) -> tuple[str, ...] | None:
@@ -75,8 +75,8 @@ def look_up(root: Any, steps: tuple[str, ...]) -> Any:
 def resolve(root: dict[str, Any], reference: str) -> Schema | None:
     """Find the schema that a local reference names, also by its `$anchor`; None where there is none."""
     steps = steps_of(reference)
-    found = _anchored(root, reference[1:]) if steps is None else look_up(root, steps)
-    return found if is_schema(found) else None
+    target = _anchored(root, reference[1:]) if steps is None else look_up(root, steps)
+    return target if is_schema(target) else None
 
 
 def _anchored(schema: Schema, name: str) -> Schema | None:

@@ -182,10 +182,10 @@ def _without_keys(data: Any, name: str, keys: list[str]) -> Any:
         return {inner: _without_keys(value, f"{name}.{inner}", keys) for inner, value in data.items()}
     if isinstance(data, list):
         return [_without_keys(value, name, keys) for value in data]
-    found = (_KEY.fullmatch(data) or _PHRASE.fullmatch(data)) if isinstance(data, str) else None
-    if found is None or not _NAME.match(name):
+    match = (_KEY.fullmatch(data) or _PHRASE.fullmatch(data)) if isinstance(data, str) else None
+    if match is None or not _NAME.match(name):
         return data
-    keys += [data, *found.groups()]  # whoever repeats a key may leave out its prefix
+    keys += [data, *match.groups()]  # whoever repeats a key may leave out its prefix
     return MASK
 
 

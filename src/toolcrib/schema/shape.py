@@ -199,8 +199,8 @@ def _allowed(shape: Shape) -> frozenset[type]:
 
 
 def _defaults(shape: Shape, known: dict[int, Any]) -> dict[str, Any]:
-    found = {name: _default(place, known) for name, place in shape.properties.items()}
-    return {name: default for name, default in found.items() if default is not NOTHING}
+    defaults = {name: _default(place, known) for name, place in shape.properties.items()}
+    return {name: default for name, default in defaults.items() if default is not NOTHING}
 
 
 def _default(shape: Shape, known: dict[int, Any]) -> Any:

@@ -19,13 +19,13 @@ def adopt_typed_dicts(hint: Any, names: dict[str, Any]) -> None:
         return
     waiting, seen = [hint], set[int]()
     while waiting:
-        found = waiting.pop()
-        if id(found) in seen:
+        kind = waiting.pop()
+        if id(kind) in seen:
             continue
-        seen.add(id(found))
-        waiting += _inside(found, names)
-        if typing.is_typeddict(found) and type(found).__module__ == "typing" and HOOK not in vars(found):
-            _adopt(found, names)
+        seen.add(id(kind))
+        waiting += _inside(kind, names)
+        if typing.is_typeddict(kind) and type(kind).__module__ == "typing" and HOOK not in vars(kind):
+            _adopt(kind, names)
 
 
 def _inside(hint: Any, names: dict[str, Any]) -> Iterator[Any]:

@@ -68,13 +68,13 @@ class TypedParser(Parser):
                 return ParsedArguments(text, self._validate(text, strict=True))
             except ValidationError:
                 pass
-        found = self.rules.findings(data)
+        problems = self.rules.findings(data)
         try:
             values = self._validate(text, strict=False)
         except ValidationError as error:
-            found += _objections(error, data, found)
-        if found:
-            raise BadArguments(in_order(found, data))
+            problems += _objections(error, data, problems)
+        if problems:
+            raise BadArguments(in_order(problems, data))
         # What is valid by the schema may be more than pydantic takes when it is strict.
         return ParsedArguments(text, values)
 
@@ -281,17 +281,17 @@ def _decoded(text: bytes) -> Any:
 
 def _objections(error: ValidationError, data: Any, known: Iterable[LocatedProblem]) -> list[LocatedProblem]:
     """Say what only pydantic objects to, at places of which nothing is said yet."""
-    found = [
+    problems = [
         LocatedProblem(_place(line["loc"], data, line["type"] == "missing"), _kind(line["type"]), _text(line["msg"]))
         for line in error.errors(include_url=False, include_input=False)
     ]
-    said = {finding.path for finding in known}
+    known_paths = {finding.path for finding in known}
     # The other branches of a union object to the whole value.
-    deeper = {finding.path[:depth] for finding in found for depth in range(len(finding.path))}
+    deeper = {finding.path[:depth] for finding in problems for depth in range(len(finding.path))}
     return [
         finding
-        for finding in found
-        if finding.path not in deeper and not any(_overlap(finding.path, other) for other in said)
+        for finding in problems
+        if finding.path not in deeper and not any(_overlap(finding.path, other) for other in known_paths)
     ]
 
 

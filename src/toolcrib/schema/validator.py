@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jsonschema_rs import Validator
 
 BASE = "urn:toolcrib:arguments"
-ENOUGH = 500  # errors looked at for one call; ten are told
+ENOUGH = 500  # errors looked at for one call; ten are reported
 BACKTRACKS = 10_000
 LOOKED_AROUND = 2000
 """The longest text that is held against a pattern with look-around: its time grows with text and tries, and no engine
@@ -97,8 +97,8 @@ def object_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(top, dict) and "type" not in top and isinstance(top.get("$ref"), str):
             top = resolve(copied, top["$ref"])
     if not isinstance(top, dict) or top.get("type") != "object":
-        found = show(top.get("type")) if isinstance(top, dict) and "type" in top else "none"
-        raise SchemaError(f'the type of the arguments must be "object", not {found}')
+        actual = show(top.get("type")) if isinstance(top, dict) and "type" in top else "none"
+        raise SchemaError(f'the type of the arguments must be "object", not {actual}')
     return copied
 
 
@@ -156,7 +156,7 @@ class JsonSchemaValidator:
         return self.shape().fills
 
     def counts(self) -> bool:
-        """Say whether an integer is asked for anywhere."""
+        """True if the schema has an integer anywhere."""
         self.shape()
         return self._counts
 
@@ -180,7 +180,7 @@ class JsonSchemaValidator:
         return self._shape
 
     def _acceptor(self, steps: tuple[str, ...]) -> Callable[[Any], bool]:
-        """Make the validity check of one schema inside, compiled when it is first asked."""
+        """Make the validity check of one schema inside, compiled on first use."""
         made: list[Validator] = []
 
         def accepts(value: Any) -> bool:

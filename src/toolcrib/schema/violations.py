@@ -1,4 +1,4 @@
-"""What jsonschema-rs finds, said in our words."""
+"""Errors of jsonschema-rs as problems with texts of ours."""
 
 from __future__ import annotations
 
@@ -81,9 +81,9 @@ def _unknown(error: ValidationError, schema: dict[str, Any]) -> Iterator[Located
     kind: Any = error.kind
     holder = look_up(schema, tuple(str(step) for step in error.schema_path[:-1]))
     known = holder.get("properties", {}) if isinstance(holder, dict) else {}
-    given = error.instance if isinstance(error.instance, dict) else {}
-    free = [name for name in known if name not in given]
-    # No more than can be told: comparing names is slow, and an object may have any number of them.
+    instance = error.instance if isinstance(error.instance, dict) else {}
+    free = [name for name in known if name not in instance]
+    # No more than are reported: comparing names is slow, and an object may have any number of them.
     for name in kind.unexpected[:MOST]:
         close = nearest(name, free, 1) or nearest(name, known, 1)
         text = f"unknown, did you mean '{close[0]}'?" if close else "unknown"

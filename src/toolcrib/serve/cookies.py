@@ -46,11 +46,11 @@ class Cookies:
 
     def key(self, headers: Headers) -> bytes | None:
         """The key in the cookie of a request that brings no other."""
-        given = headers.get(b"cookie")
-        if given is None or b"authorization" in headers:
+        header = headers.get(b"cookie")
+        if header is None or b"authorization" in headers:
             return None
         name = _name(headers).encode()
-        value = next((v for n, _, v in (p.strip().partition(b"=") for p in given.split(b";")) if n == name), b"")
+        value = next((v for n, _, v in (p.strip().partition(b"=") for p in header.split(b";")) if n == name), b"")
         return self._opened(value) if value else None
 
     def _opened(self, value: bytes) -> bytes | None:

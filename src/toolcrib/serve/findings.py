@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 async def review_server(api: Api) -> list[Finding]:
     """Return all findings of a server: errors first, then by file and line."""
-    found = [*await review(api.crib), *_keys(api), *_served(api)]
-    return in_order(found)
+    findings = [*await review(api.crib), *_keys(api), *_served(api)]
+    return in_order(findings)
 
 
 def _keys(api: Api) -> Iterator[Finding]:
@@ -26,16 +26,16 @@ def _keys(api: Api) -> Iterator[Finding]:
     for key in () if api.keys is None else api.keys.keys:
         if key.holds(now):
             for name, close in unknown_namespaces(api.crib, key.namespaces or ()):
-                told = f"key {key.id} of {key.owner} opens '{name}', a namespace that no tool has"
-                yield Finding("NO_NAMESPACE", "warning", told, "keys", nearest=close)
+                message = f"key {key.id} of {key.owner} opens '{name}', a namespace that no tool has"
+                yield Finding("NO_NAMESPACE", "warning", message, "keys", nearest=close)
 
 
 def _served(api: Api) -> Iterator[Finding]:
     for name, close in unknown_namespaces(api.crib, api.rooms.namespaces or ()):
         origin = api.crib.origin
-        told = f"serve.namespaces: no tool has the namespace '{name}'"
+        message = f"serve.namespaces: no tool has the namespace '{name}'"
         line = origin.line_at(("serve", "namespaces"))
-        yield Finding("NO_NAMESPACE", "warning", told, "config", origin.file, line, close)
+        yield Finding("NO_NAMESPACE", "warning", message, "config", origin.file, line, close)
 
 
 def unknown_namespaces(crib: Crib, names: Iterable[str]) -> Iterator[tuple[str, str | None]]:

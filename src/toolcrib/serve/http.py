@@ -82,8 +82,8 @@ class Site:
         self._guard = guard
         nameless = guard is None or isinstance(guard, StartToken)
         self._origins = Origins(hosts, origins, own_port=nameless)
-        given = namespaces or (None if mcp is None else mcp.namespaces)
-        opened = None if given is None else tuple(given)
+        chosen = namespaces or (None if mcp is None else mcp.namespaces)
+        opened = None if chosen is None else tuple(chosen)
         self.api: Api = Api(crib, guard, limits=limits, namespaces=opened, protections=protections)
         if not nameless:
             self._share()
@@ -165,11 +165,11 @@ class Site:
 
     def door(self, path: str) -> App | None:
         """What answers at a path."""
-        found = self._doors.get(path)
-        if found is None:
+        app = self._doors.get(path)
+        if app is None:
             end = path.find("/", 1)
-            found = self._wings.get(path if end < 0 else path[:end])
-        return found or (self._wings.get("/") if path not in self._signs else None)
+            app = self._wings.get(path if end < 0 else path[:end])
+        return app or (self._wings.get("/") if path not in self._signs else None)
 
     async def open(self) -> None:
         """Opens the doors of a crib that was started."""
@@ -192,7 +192,7 @@ class Site:
             self._wings |= dict.fromkeys(FRONTS, self.api)
         self.api.features |= {"mcp": True, **{name: f"/{name.replace('_', '-')}" in self._wings for name in FEATURES}}
         documents = {} if self._guard is None else self._guard.documents
-        self._signs = {path: _document(said) for path, said in {"/healthz": {"ok": True}, **documents}.items()}
+        self._signs = {path: _document(document) for path, document in {"/healthz": {"ok": True}, **documents}.items()}
         self._signs |= {"/readyz": self._ready, "/metrics": self._numbers}
         self.api.metrics = Metrics(self._crib)
         self._crib.pipeline.observer = self.api.metrics.called
@@ -263,9 +263,9 @@ class Site:
         await send({"type": "lifespan.shutdown.complete"})
 
 
-def _twice(given: Sequence[tuple[bytes, bytes]]) -> bytes | None:
-    """A header that counts and came twice: whoever stands before this server may have believed the other one."""
-    names = [name for name, _ in given if name in _ONCE]
+def _twice(headers: Sequence[tuple[bytes, bytes]]) -> bytes | None:
+    """Return a header that must come once and came twice: a proxy before this server may have used the other one."""
+    names = [name for name, _ in headers if name in _ONCE]
     return next((name for name in names if names.count(name) > 1), None)
 
 
@@ -348,6 +348,6 @@ def settle() -> None:
 
 
 def run(site: Site, host: str = "127.0.0.1", port: int = 8000) -> None:
-    """Serves until it is told to stop."""
+    """Serve until a stop is requested."""
     settle()
     server(site, host=host, port=port, loop="uvloop").run()

@@ -131,10 +131,10 @@ class Keyring:
         Raises:
             NotAdmitted: 401, there is none, nobody knows it, or it has expired or was revoked.
         """
-        given = bearer(headers)
-        if given is None:
+        token = bearer(headers)
+        if token is None:
             raise no_key()
-        key, principal = self._holders.get(digest(given), (None, None))
+        key, principal = self._holders.get(digest(token), (None, None))
         now = self._now()
         if key is None or principal is None or not key.holds(now):
             raise unknown_key()

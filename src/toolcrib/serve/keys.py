@@ -47,10 +47,10 @@ class ApiKeys:
         key = bearer(headers)
         if key is None:
             raise no_key()
-        found = self._known.get(digest(key))
-        if found is None:
+        principal = self._known.get(digest(key))
+        if principal is None:
             raise unknown_key()
-        return found
+        return principal
 
 
 def no_key() -> NotAdmitted:

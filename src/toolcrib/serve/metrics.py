@@ -89,8 +89,8 @@ class Metrics:
 
     def out_of_order(self) -> dict[str, str]:
         """Return the tools that seem not to work, and why, by how their last calls ended here."""
-        told = {tool: codes for tool, codes in self._in_a_row.items() if len(codes) == IN_A_ROW}
-        return {tool: f"Its last calls ended with {', '.join(codes)}" for tool, codes in told.items()}
+        failing = {tool: codes for tool, codes in self._in_a_row.items() if len(codes) == IN_A_ROW}
+        return {tool: f"Its last calls ended with {', '.join(codes)}" for tool, codes in failing.items()}
 
     def requested(self, path: str, method: str, status: int) -> None:
         """Count a request that was answered."""

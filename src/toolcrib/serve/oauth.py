@@ -118,7 +118,7 @@ class OAuth:
         self._known: dict[bytes, tuple[Principal, float]] = {}
         where = urlsplit(resource)
         self._path = _WELL_KNOWN + where.path.rstrip("/")
-        self._told = f"{where.scheme}://{where.netloc}{self._path}"
+        self._metadata_url = f"{where.scheme}://{where.netloc}{self._path}"
 
     @property
     def documents(self) -> Mapping[str, Any]:
@@ -149,8 +149,8 @@ class OAuth:
                 self._known.clear()
             self._known[mark] = principal, until
         if not principal.scopes.issuperset(self._scopes):
-            told = f"get a token with {' and '.join(self._scopes)}"
-            raise NotAdmitted(403, "The token lacks a scope", self._challenge("insufficient_scope"), told)
+            hint = f"get a token with {' and '.join(self._scopes)}"
+            raise NotAdmitted(403, "The token lacks a scope", self._challenge("insufficient_scope"), hint)
         return principal
 
     @property
@@ -158,7 +158,7 @@ class OAuth:
         return f"send the header `Authorization: Bearer TOKEN` with an access token of {self._issuer}"
 
     def _challenge(self, error: str | None = None) -> str:
-        parts = [f'resource_metadata="{self._told}"']
+        parts = [f'resource_metadata="{self._metadata_url}"']
         if self._scopes:
             parts.append(f'scope="{" ".join(self._scopes)}"')
         if error is not None:
@@ -194,30 +194,30 @@ class OAuth:
 
         wanted = jwt.get_unverified_header(token).get("kid")
         if isinstance(self._jwks, str | None):
-            found = self._kept(wanted) or await self._asked_for(wanted)
+            key = self._kept(wanted) or await self._fetched_key(wanted)
         else:
-            found = _named(jwt.PyJWKSet.from_dict(dict(self._jwks)).keys, wanted)
-        if found is None:
+            key = _named(jwt.PyJWKSet.from_dict(dict(self._jwks)).keys, wanted)
+        if key is None:
             raise jwt.InvalidKeyError("it is signed with a key that nobody knows")
-        return found
+        return key
 
     def _kept(self, wanted: str | None) -> jwt.PyJWK | None:
         return _named(self._keys, wanted) if time.monotonic() < self._kept_until else None
 
-    async def _asked_for(self, wanted: str | None) -> jwt.PyJWK | None:
+    async def _fetched_key(self, wanted: str | None) -> jwt.PyJWK | None:
         """A key that is not kept here, from the issuer.
 
         Whoever sends tokens that nobody signed makes this look for keys: one looks at a time, and then nobody does for
         a while, so that it holds up neither the issuer nor those whose key is kept.
         """
         async with self._fetching:
-            found = self._kept(wanted)
-            if found is None and time.monotonic() >= self._ask_at:
+            key = self._kept(wanted)
+            if key is None and time.monotonic() >= self._ask_at:
                 await asyncio.to_thread(self._fetch)
-                found = self._kept(wanted)
-            if found is None and self._away:
+                key = self._kept(wanted)
+            if key is None and self._away:
                 raise ValueError(AWAY)
-            return found
+            return key
 
     def _fetch(self) -> None:
         """Asks the issuer for its keys. Where that fails, those that are kept hold as long as they would have."""
@@ -257,10 +257,14 @@ def discovered(issuer: str) -> str:
     address = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
     try:
         with urlopen(Request(address, headers={"accept": "application/json"}), timeout=FETCH_S) as answer:
-            said = json.load(answer)
+            metadata = json.load(answer)
     except HTTPException as error:
         raise OSError(f"{address} cannot be read: {error}") from None
-    if not isinstance(said, dict) or said.get("issuer") != issuer or not isinstance(said.get("jwks_uri"), str):
+    if (
+        not isinstance(metadata, dict)
+        or metadata.get("issuer") != issuer
+        or not isinstance(metadata.get("jwks_uri"), str)
+    ):
         raise ValueError("the issuer does not say where its keys are")
-    text: str = said["jwks_uri"]
+    text: str = metadata["jwks_uri"]
     return text

@@ -35,15 +35,15 @@ class Origins:
             return known
         return known and not _from_elsewhere(headers)
 
-    def _host(self, given: bytes | None) -> bool:
-        return "*" in self._hosts or (given is not None and _within(given.decode("latin-1").lower(), self._hosts))
+    def _host(self, header: bytes | None) -> bool:
+        return "*" in self._hosts or (header is not None and _within(header.decode("latin-1").lower(), self._hosts))
 
-    def _origin(self, host_header: bytes | None, given: bytes | None) -> bool:
-        if given is None or "*" in self._origins:
+    def _origin(self, host_header: bytes | None, header: bytes | None) -> bool:
+        if header is None or "*" in self._origins:
             return True
-        origin = given.decode("latin-1").lower()
-        scheme, found, host = origin.partition("://")
-        if not found:
+        origin = header.decode("latin-1").lower()
+        scheme, separator, host = origin.partition("://")
+        if not separator:
             return False
         if origin in self._origins or _within(host, self._origins):
             return True

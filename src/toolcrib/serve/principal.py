@@ -99,7 +99,7 @@ class Guards:
     @property
     def documents(self) -> Mapping[str, Any]:
         """What each of them tells everybody."""
-        return {path: said for guard in self.guards for path, said in guard.documents.items()}
+        return {path: document for guard in self.guards for path, document in guard.documents.items()}
 
     async def admit(self, headers: Headers) -> Principal:
         """Who sent a request.

@@ -48,10 +48,10 @@ class StartToken:
         Raises:
             NotAdmitted: 401, the token is missing or another one.
         """
-        given = bearer(headers)
-        if given is None:
+        token = bearer(headers)
+        if token is None:
             raise NotAdmitted(401, "This server asks for its start token", CHALLENGE, HINT)
-        if not self.fits(given):
+        if not self.fits(token):
             raise NotAdmitted(401, "This is not the start token", f'{CHALLENGE}, error="invalid_token"', HINT)
         return UNKNOWN
 
@@ -59,12 +59,12 @@ class StartToken:
         self, query: bytes, headers: Headers, cookies: Cookies, *, secure: bool
     ) -> list[tuple[bytes, bytes]] | None:
         """The headers that give a browser its cookie and send it on without the token; None where there is none."""
-        given = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
-        token = dict(given).get(FIELD)
+        fields = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
+        token = dict(fields).get(FIELD)
         if token is None or not self.fits(token):
             return None
         log.info("%s signed in with the start token", UNKNOWN.name)
-        rest = urlencode([(name, value) for name, value in given if name != FIELD])
+        rest = urlencode([(name, value) for name, value in fields if name != FIELD])
         return [
             cookies.header(token, headers, secure=secure),
             (b"location", f"/?{rest}".encode() if rest else b"/"),

@@ -39,7 +39,7 @@ USE_S = 60.0
 
 INFINITE = float("inf")
 SLACK_S = 1e-6
-"""A rate gives so much too early: sums of times are not exact, and who waited as long as told must not be refused."""
+"""How much too early a rate allows a call: sums of times are not exact, and whoever waited as told must get in."""
 
 Draft = tuple[float, str | None, str, EventData | CompactData]
 """An event that has no number yet: time, call, kind, data."""
@@ -224,7 +224,7 @@ class WalkFilter(NamedTuple):
 
 
 class WalkedCall(NamedTuple):
-    """A call that was found on a walk: as it is now, whose it is, and the event that it was found by."""
+    """A call on a walk: its row now, its owner, and the event that put it there."""
 
     row: Row
     owner: str
@@ -232,7 +232,7 @@ class WalkedCall(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """What was found, and the place from which to go on; None at the end."""
+    """A page of calls, and the place from which to go on; None at the end."""
 
     spots: list[WalkedCall]
     next: LogPosition | None
@@ -345,7 +345,7 @@ class Store(Protocol):
         """
 
     async def walk(self, where: WalkFilter, past: LogPosition | None = None, *, limit: int = 100) -> Walk:
-        """Calls of all sessions by time, the newest first unless said otherwise; of one session by its log.
+        """Return calls of all sessions by time, by default the newest first; of one session by its log.
 
         At most `limit`, perhaps fewer, and perhaps none where there are more: it looks at so many calls and no more at
         once. `next` tells where to go on. A place stays where it is, whatever happens to the calls. What an owner's
@@ -432,7 +432,7 @@ class TakenCall(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A process that uses a shared store, as its last heartbeat told it; `age` is in seconds."""
+    """A process that uses a shared store, as of its last heartbeat; `age` is in seconds."""
 
     name: str
     facts: dict[str, Any]
@@ -453,7 +453,7 @@ class SharedStore(Store, Protocol):
     """Told which session another node wrote an event of no call to, where this node knows that session."""
 
     in_use: Callable[[str], bool]
-    """Whether a session is open here: of one that is, this node is always told."""
+    """Whether a session is open here: this node is always notified about those."""
 
     def bound(self, per_session: int | None, per_owner: int | None, unparked: Callable[[list[Row]], None]) -> None:
         """How many `bounded` claims may run at once. One beyond it is parked; `unparked` is told, by the store that
@@ -485,7 +485,7 @@ class SharedStore(Store, Protocol):
         """
 
     async def left(self, worker: str) -> bool:
-        """True if a node that is not alive has said goodbye, rather than died."""
+        """True if a node that is not alive was stopped, rather than died."""
 
     async def nodes(self) -> list[Node]:
         """The nodes that are alive, and those that died within the last minute."""

@@ -135,7 +135,7 @@ async def _write(packed: gzip.GzipFile, about: BackupHeader, source: BackupSourc
 
 
 async def restore(file: Path, url: str, *, force: bool = False, advance: Advance = lambda rows: None) -> BackupHeader:
-    """Puts a backup into an empty place, after all of it was read and found to be whole.
+    """Restore a backup into an empty store, after all of it was read and checked.
 
     What was running is left to recovery, which the next start does: no worker of the old place counts as alive.
 

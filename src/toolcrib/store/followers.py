@@ -43,21 +43,21 @@ class Watchers:
         self.all: tuple[Callable[[str], None], ...] = ()
 
     def add(self, tell: Callable[[str], None]) -> Callable[[], None]:
-        """From now on `tell` hears which session has more, or "" where any may have; what ends that."""
+        """Call `tell` with each session that has more, or "" where any may have; return what ends that."""
 
-        def told(session: str) -> None:  # a thing of its own, since the same may watch twice
+        def watcher(session: str) -> None:  # an object of its own, since the same function may watch twice
             tell(session)
 
         def stop() -> None:
-            self.all = tuple(one for one in self.all if one is not told)
+            self.all = tuple(one for one in self.all if one is not watcher)
 
-        self.all = (*self.all, told)
+        self.all = (*self.all, watcher)
         return stop
 
     def tell(self, session: str) -> None:
-        """It has more."""
-        for told in self.all:
-            told(session)
+        """Notify all watchers that a session has more events."""
+        for watcher in self.all:
+            watcher(session)
 
 
 class Followers:
@@ -130,7 +130,7 @@ class Followers:
             self.looked(session, newest, followed.looked)
 
     def looked(self, session: str, newest: int, nudges: int) -> None:
-        """Somebody looked into the store, begun after that many nudges, and found this to be the newest event."""
+        """Note that a read of the store, begun after that many nudges, saw this as the newest event."""
         followed = self.sessions.get(session)
         if followed is not None:
             followed.looked = max(followed.looked, nudges)

@@ -1,4 +1,4 @@
-"""What a client knows of a server by its answers: how late it is there, and for how long it has said nothing."""
+"""What a client knows of a server by its answers: its clock, and how long it has been silent."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ CLOCK_S = 60.0
 
 
 class ServerClock:
-    """The time of the database, never later than it is: as it was told last, and by this machine's clock since."""
+    """The time of the database, never later than it is: its last answer, and this machine's clock since."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._now = loop.time
         self._offset = self._at = float("-inf")
 
-    def told(self, time: float) -> None:
-        """The database said that it was so late, a moment ago at least."""
+    def observe(self, time: float) -> None:
+        """Take the time of the database, as of a moment ago."""
         self._at = self._now()
         self._offset = time - self._at
 
     def forget(self) -> None:
-        """It is not what it was taken for."""
+        """Forget the offset: it was wrong."""
         self._at = float("-inf")
 
     @property
     def old(self) -> bool:
-        """True if it has to be asked for again."""
+        """True if the time has to be read again."""
         return self._now() - self._at > CLOCK_S
 
     def server(self, time: float) -> float:
@@ -42,7 +42,7 @@ class Silence:
         self._since: float | None = None
 
     def begin(self) -> None:
-        """It is asked something."""
+        """A request was sent."""
         if self._since is None:
             self._since = self._now()
 

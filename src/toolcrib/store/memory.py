@@ -262,9 +262,9 @@ class MemoryStore:
     ) -> tuple[list[Event], int]:
         """A page, and the bytes of its data."""
         log, (limit, until) = self._logs.get(session), bounds
-        found: list[Event] = []
+        page: list[Event] = []
         if log is None:
-            return found, 0
+            return page, 0
         events, whose, size = log.events, call or None, 0
         last = len(events) if until is None else min(until, len(events))
         for seq in range(max(after, 0) + 1, last + 1):
@@ -272,11 +272,11 @@ class MemoryStore:
             at, of, kind, data = entry if isinstance(entry, tuple) else log.draft(seq)
             if call is None or of == whose:
                 event = _event(seq, at, of, kind, data, extent.whole)
-                found.append(event)
+                page.append(event)
                 size += len(event.json)
-                if len(found) == limit or size >= extent.max_bytes:
+                if len(page) == limit or size >= extent.max_bytes:
                     break
-        return found, size
+        return page, size
 
     async def wait(self, session: str, after: int) -> None:
         """Waits for the next event."""
@@ -381,14 +381,14 @@ class MemoryStore:
 
     async def stories(self, rows: Sequence[Row]) -> list[list[Event]]:
         """The events of several calls."""
-        told, size, every = list[list[Event]](), 0, PageLimit(MOST)
+        stories, size, every = list[list[Event]](), 0, PageLimit(MOST)
         for row in rows:
-            found, length = self._page(row.session, row.accepted_seq - 1, (MOST, row.done_seq), row.id, every)
-            told.append(found)
+            events, length = self._page(row.session, row.accepted_seq - 1, (MOST, row.done_seq), row.id, every)
+            stories.append(events)
             size += length
             if size >= WHOLE.max_bytes:
                 break
-        return told
+        return stories
 
     async def expiring(self, before: float, limit: int = 100) -> list[Row]:
         """Waiting calls whose time is up."""

@@ -23,8 +23,8 @@ def queries(database: str = "sqlite") -> dict[str, str]:
 
 def migrations(database: str = "sqlite") -> list[tuple[int, str]]:
     """The numbered steps of the schema."""
-    found = [f for f in (files("toolcrib.store") / f"sql/{database}").iterdir() if re.match(r"\d{3}_", f.name)]
-    return sorted((int(f.name[:3]), f.read_text()) for f in found)
+    scripts = [f for f in (files("toolcrib.store") / f"sql/{database}").iterdir() if re.match(r"\d{3}_", f.name)]
+    return sorted((int(f.name[:3]), f.read_text()) for f in scripts)
 
 
 def steps_from(version: int, shown: str, database: str = "sqlite") -> list[tuple[int, str]]:
@@ -61,10 +61,10 @@ def migrate(db: sqlite3.Connection, shown: str) -> int:
 
 def _statements(text: str) -> list[str]:
     """One statement each: a script would commit by itself in between."""
-    found, statement = [], ""
+    statements, statement = [], ""
     for line in re.sub(r"^--.*\n", "", text, flags=re.MULTILINE).splitlines(keepends=True):
         statement += line
         if sqlite3.complete_statement(statement):
-            found.append(statement)
+            statements.append(statement)
             statement = ""
-    return found
+    return statements

@@ -173,8 +173,8 @@ def _key(text: bytes) -> _Key:
     return _Key(derived(b"number")[:_NUMBER], AESGCM(derived(b"arguments")), derived(b"digests"))
 
 
-def _checked(given: str | bytes, where: str) -> list[bytes]:
-    texts = (given.encode() if isinstance(given, str) else given).split()
+def _checked(keys: str | bytes, where: str) -> list[bytes]:
+    texts = (keys.encode() if isinstance(keys, str) else keys).split()
     if not texts or any(len(text) < SHORTEST for text in texts):
         advice = "`openssl rand -hex 32` makes one"
         raise BadSecretKey(f"{where}: a key for secrets has {SHORTEST} characters or more; {advice}")

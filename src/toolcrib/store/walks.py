@@ -94,8 +94,8 @@ def ends(where: WalkFilter, past: LogPosition | None, largest: tuple[int, int]) 
     return high if past is None else min(past, high), low
 
 
-def told(spots: list[WalkedCall], limit: int, edge: LogPosition | None) -> Walk:
-    """What was found, of which one more than wanted was asked for."""
+def page_of(spots: list[WalkedCall], limit: int, edge: LogPosition | None) -> Walk:
+    """Return a page of calls, of which one more than wanted was read."""
     if len(spots) > limit:
         return Walk(spots[:limit], spots[limit - 1].mark)
     return Walk(spots, edge)
@@ -104,7 +104,7 @@ def told(spots: list[WalkedCall], limit: int, edge: LogPosition | None) -> Walk:
 def numbered(text: str, values: dict[str, Any]) -> tuple[str, list[Any]]:
     """A statement with `:name` in it as Postgres takes it, with its values in order."""
     names = list(dict.fromkeys(re.findall(r"(?<!:):([a-z_]+)", text)))
-    return re.sub(r"(?<!:):([a-z_]+)", lambda found: f"${names.index(found[1]) + 1}", text), [values[n] for n in names]
+    return re.sub(r"(?<!:):([a-z_]+)", lambda match: f"${names.index(match[1]) + 1}", text), [values[n] for n in names]
 
 
 # In an SQLite file, whose keys hold the numbers of session and event in one
@@ -125,8 +125,8 @@ def in_file(db: sqlite3.Connection, where: WalkFilter, past: LogPosition | None,
     where = times(where, span)
     edge_of, page = statements("sqlite", where, few)
     begin, end = ends(where, past, (LAST >> 32, LAST & 0xFFFFFFFF))
-    found = db.execute("SELECT n FROM sessions WHERE id = ?", (where.session,)).fetchone()
-    values = {"since": where.since, "until": where.until, "n": found[0] if found else -1, "scan": SCAN - 1}
+    row = db.execute("SELECT n FROM sessions WHERE id = ?", (where.session,)).fetchone()
+    values = {"since": where.since, "until": where.until, "n": row[0] if row else -1, "scan": SCAN - 1}
     values |= {"owner": where.owner, **_place("", begin)}
     last = db.execute(edge_of, values).fetchone()
     edge = None if last is None else _mark(*last)
@@ -134,7 +134,7 @@ def in_file(db: sqlite3.Connection, where: WalkFilter, past: LogPosition | None,
     values |= {**_place("edge_", edge or end), **wanted, "tool": where.tool, "limit": limit + 1}
     cursor = db.execute(page, values)
     names = [column[0] for column in cursor.description]
-    return told([_spot(dict(zip(names, line, strict=True))) for line in cursor], limit, edge)
+    return page_of([_spot(dict(zip(names, line, strict=True))) for line in cursor], limit, edge)
 
 
 def _spot(data: dict[str, Any]) -> WalkedCall:

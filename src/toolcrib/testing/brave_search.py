@@ -30,8 +30,8 @@ class FakeBraveSearch:
         if self._documents is not None:
             self._documents.close()
 
-    def answer(self, asked: Mapping[str, str], token: str | None, key: str, left: int) -> Answered:
-        """What is said to a request, of which `left` more may come in this second."""
+    def answer(self, query: Mapping[str, str], token: str | None, key: str, left: int) -> Answered:
+        """Answer a request, of which `left` more may come in this second."""
         if token is None:
             return self._refused(
                 422, "VALIDATION", left, [{"loc": ["header", "x-subscription-token"], "msg": "missing"}]
@@ -40,17 +40,17 @@ class FakeBraveSearch:
             return self._refused(422, "SUBSCRIPTION_TOKEN_INVALID", left)
         if left < 0 or self._used >= self._quota:
             return self._refused(429, "RATE_LIMITED", left)
-        wrong = _wrong(asked)
+        wrong = _wrong(query)
         if wrong is not None:
             return self._refused(422, "VALIDATION", left, [{"loc": ["query", wrong], "msg": "it does not hold"}])
         self._used += 1
-        return 200, self._found(asked), self._headers(left)
+        return 200, self._results(query), self._headers(left)
 
-    def _found(self, asked: Mapping[str, str]) -> dict[str, Any]:
-        count, page = int(asked.get("count", 20)), int(asked.get("offset", 0))
-        pages = [] if self._documents is None else self._documents.find(asked["q"], (page + 1) * count + 1)
-        shown = [_result(asked["q"], *one[:3]) for one in pages[page * count : (page + 1) * count]]
-        query = {"original": asked["q"], "more_results_available": len(pages) > (page + 1) * count}
+    def _results(self, params: Mapping[str, str]) -> dict[str, Any]:
+        count, page = int(params.get("count", 20)), int(params.get("offset", 0))
+        pages = [] if self._documents is None else self._documents.find(params["q"], (page + 1) * count + 1)
+        shown = [_result(params["q"], *one[:3]) for one in pages[page * count : (page + 1) * count]]
+        query = {"original": params["q"], "more_results_available": len(pages) > (page + 1) * count}
         web = {"type": "search", "results": shown, "family_friendly": True}
         return {"type": "search", "query": query, **({"web": web} if shown else {})}
 
@@ -69,14 +69,14 @@ class FakeBraveSearch:
         }
 
 
-def _wrong(asked: Mapping[str, str]) -> str | None:
+def _wrong(query: Mapping[str, str]) -> str | None:
     """The first parameter that the service does not take."""
-    if not 0 < len(asked.get("q", "")) <= LONGEST or len(asked["q"].split()) > WORDS:
+    if not 0 < len(query.get("q", "")) <= LONGEST or len(query["q"].split()) > WORDS:
         return "q"
     for name, (low, high) in _BOUNDS.items():
-        if not re.fullmatch(r"[0-9]{1,3}", asked.get(name, str(low))) or not low <= int(asked.get(name, low)) <= high:
+        if not re.fullmatch(r"[0-9]{1,3}", query.get(name, str(low))) or not low <= int(query.get(name, low)) <= high:
             return name
-    return None if asked.get("safesearch", "moderate") in ("off", "moderate", "strict") else "safesearch"
+    return None if query.get("safesearch", "moderate") in ("off", "moderate", "strict") else "safesearch"
 
 
 def _result(query: str, category: str, title: str, content: str) -> dict[str, Any]:

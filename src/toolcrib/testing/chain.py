@@ -105,18 +105,18 @@ def _packed(package: Package, folder: Path) -> Path:
     archive = next(folder.glob("*.tgz"), None)
     if done.returncode != 0 or archive is None:
         raise ServiceError(f"npm cannot fetch {package.name}@{package.version} here")
-    found = base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
-    if found != (package.sha512 or _locked(package, found)):
+    digest = base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
+    if digest != (package.sha512 or _locked(package, digest)):
         raise ServiceError(f"{package.name}@{package.version} is not what its hash says")
     return archive
 
 
-def _locked(package: Package, found: str) -> str:
+def _locked(package: Package, digest: str) -> str:
     """The hash of the first download, which is written down then."""
     lock, key = _cache() / "lock.json", f"{package.name}@{package.version}"
     known: dict[str, str] = json.loads(lock.read_text("utf-8")) if lock.exists() else {}
     if key not in known:
-        known[key] = found
+        known[key] = digest
         part = lock.with_suffix(f".{os.getpid()}")
         part.write_text(json.dumps(known, indent=1), "utf-8")
         part.replace(lock)
@@ -161,10 +161,10 @@ class Anvil(Service):
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
         request = urllib.request.Request(self.url, body, {"content-type": "application/json"})
         with urllib.request.urlopen(request, timeout=60) as reply:
-            said = json.load(reply)
-        if "error" in said:
-            raise ServiceError(f"{method}: {said['error'].get('message')}")
-        return said["result"]
+            answer = json.load(reply)
+        if "error" in answer:
+            raise ServiceError(f"{method}: {answer['error'].get('message')}")
+        return answer["result"]
 
     def _command(self) -> list[str]:
         path = str(program("anvil"))

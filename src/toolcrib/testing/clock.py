@@ -1,4 +1,4 @@
-"""A clock that stands still until it is told to go on, and a crib that lives by it."""
+"""A clock that stands still until it is advanced, and a crib that uses it."""
 
 from __future__ import annotations
 

@@ -56,10 +56,10 @@ class Ledger:
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
         request = urllib.request.Request(self._rpc, body, {"content-type": "application/json"})
         with urllib.request.urlopen(request, timeout=ASK_S) as reply:
-            said = json.load(reply)
-        if "error" in said:
-            raise ServiceError(f"{method}: {said['error'].get('message')}")
-        return said["result"]
+            answer = json.load(reply)
+        if "error" in answer:
+            raise ServiceError(f"{method}: {answer['error'].get('message')}")
+        return answer["result"]
 
     @cached_property
     def chain(self) -> str:
@@ -82,15 +82,15 @@ class Ledger:
     def read(self, to: str, signature: str, kind: str, *args: Any) -> Any:
         """What a view function gives; nothing where there is none."""
         try:
-            said = self.ask("eth_call", {"to": to, "data": encode_call(signature, args)}, "latest")
-            return decode(parse_types(kind), said)[0]
+            answer = self.ask("eth_call", {"to": to, "data": encode_call(signature, args)}, "latest")
+            return decode(parse_types(kind), answer)[0]
         except (ServiceError, ToolFailure):
             return ""
 
 
 def _find(artifacts: Mapping[str, Artifact], where: str, service: str) -> Artifact | None:
-    found = {known.lower(): one for known, one in artifacts.items()}.get(where.lower())
-    return found if found is not None and service in found.known_to else None
+    artifact = {known.lower(): one for known, one in artifacts.items()}.get(where.lower())
+    return artifact if artifact is not None and service in artifact.known_to else None
 
 
 def _number(value: str | None) -> str:
@@ -111,22 +111,22 @@ class FakeSourcify:
             where = address(where)
         except ToolFailure:
             return 400, _error("invalid_parameter", "Invalid address")
-        found = _find(self._artifacts, where, "sourcify")
-        match = None if found is None else "exact_match"
-        told = {"match": match, "creationMatch": match, "runtimeMatch": match, "chainId": chain, "address": where}
-        if found is None:
-            return 404, told
-        selected = {name: one for name, one in _selectable(found).items() if name in fields.split(",")}
-        return 200, {**told, "verifiedAt": "2026-01-01T00:00:00Z", "matchId": "1", **selected}
+        artifact = _find(self._artifacts, where, "sourcify")
+        match = None if artifact is None else "exact_match"
+        status = {"match": match, "creationMatch": match, "runtimeMatch": match, "chainId": chain, "address": where}
+        if artifact is None:
+            return 404, status
+        selected = {name: one for name, one in _selectable(artifact).items() if name in fields.split(",")}
+        return 200, {**status, "verifiedAt": "2026-01-01T00:00:00Z", "matchId": "1", **selected}
 
 
-def _selectable(found: Artifact) -> dict[str, Any]:
-    targets = [] if found.implementation is None else [{"address": found.implementation}]
-    language = "Vyper" if found.compiler.startswith("vyper:") else "Solidity"
+def _selectable(artifact: Artifact) -> dict[str, Any]:
+    targets = [] if artifact.implementation is None else [{"address": artifact.implementation}]
+    language = "Vyper" if artifact.compiler.startswith("vyper:") else "Solidity"
     return {
-        "abi": found.abi,
-        "sources": {file: {"content": text} for file, text in found.sources.items()},
-        "compilation": {"language": language, "compilerVersion": found.compiler, "name": found.name},
+        "abi": artifact.abi,
+        "sources": {file: {"content": text} for file, text in artifact.sources.items()},
+        "compilation": {"language": language, "compilerVersion": artifact.compiler, "name": artifact.name},
         "proxyResolution": {
             "isProxy": bool(targets),
             "proxyType": "EIP1967Proxy" if targets else None,
@@ -145,14 +145,14 @@ class FakeEtherscan:
     def __init__(self, ledger: Ledger, artifacts: Mapping[str, Artifact]) -> None:
         self._ledger, self._artifacts = ledger, artifacts
 
-    def answer(self, asked: Mapping[str, str], key: str, *, free: bool) -> Any:
+    def answer(self, query: Mapping[str, str], key: str, *, free: bool) -> Any:
         """The JSON; not `free` is one request too many."""
-        problem = self._problem(asked, key, free)
+        problem = self._problem(query, key, free)
         if problem is not None:
             return _refused(problem)
-        if asked.get("module") == "proxy" and asked.get("action") in _PROXIED:
-            params = [asked.get(name, "latest") for name in _PROXIED[asked["action"]]]
-            return {"jsonrpc": "2.0", "id": 1, "result": self._ledger.ask(asked["action"], *params)}
+        if query.get("module") == "proxy" and query.get("action") in _PROXIED:
+            params = [query.get(name, "latest") for name in _PROXIED[query["action"]]]
+            return {"jsonrpc": "2.0", "id": 1, "result": self._ledger.ask(query["action"], *params)}
         does: Callable[[Mapping[str, str]], Any] | None = {
             "account/balance": self._balance,
             "account/tokenbalance": self._token_balance,
@@ -160,38 +160,38 @@ class FakeEtherscan:
             "account/tokentx": self._transfers,
             "contract/getabi": self._abi,
             "contract/getsourcecode": self._source,
-        }.get(f"{asked.get('module')}/{asked.get('action')}")
+        }.get(f"{query.get('module')}/{query.get('action')}")
         if does is None:
             return _refused("Error! Missing Or invalid Action name")
         try:
-            return does({**asked, "address": address(asked.get("address"))})
+            return does({**query, "address": address(query.get("address"))})
         except ToolFailure:
             return _refused("Error! Invalid address format")
 
-    def _problem(self, asked: Mapping[str, str], key: str, free: bool) -> str | None:
-        if not asked.get("apikey"):
+    def _problem(self, query: Mapping[str, str], key: str, free: bool) -> str | None:
+        if not query.get("apikey"):
             return "Missing/Invalid API Key"
-        if asked["apikey"] != key:
+        if query["apikey"] != key:
             return "Invalid API Key"
-        if asked.get("chainid") != self._ledger.chain:
+        if query.get("chainid") != self._ledger.chain:
             return (
                 "Missing or unsupported chainid parameter (required for v2 api), "
                 "please see https://api.etherscan.io/v2/chainlist for the list of supported chainids"
             )
         return None if free else "Max calls per sec rate limit reached (3/sec)"
 
-    def _balance(self, asked: Mapping[str, str]) -> Any:
-        return _ok(_number(self._ledger.ask("eth_getBalance", asked["address"], asked.get("tag", "latest"))))
+    def _balance(self, query: Mapping[str, str]) -> Any:
+        return _ok(_number(self._ledger.ask("eth_getBalance", query["address"], query.get("tag", "latest"))))
 
-    def _token_balance(self, asked: Mapping[str, str]) -> Any:
-        token = address(asked.get("contractaddress"))
-        return _ok(self._ledger.read(token, "balanceOf(address)", "uint256", asked["address"]) or "0")
+    def _token_balance(self, query: Mapping[str, str]) -> Any:
+        token = address(query.get("contractaddress"))
+        return _ok(self._ledger.read(token, "balanceOf(address)", "uint256", query["address"]) or "0")
 
-    def _transactions(self, asked: Mapping[str, str]) -> Any:
-        found = self._ledger.transactions(asked["address"].lower())
+    def _transactions(self, query: Mapping[str, str]) -> Any:
+        transactions = self._ledger.transactions(query["address"].lower())
         head = self._ledger.head
-        rows = [self._row(one, block, head) for one, block in found if _wanted(asked, block)]
-        return _page(asked, rows, "No transactions found")
+        rows = [self._row(one, block, head) for one, block in transactions if _wanted(query, block)]
+        return _page(query, rows, "No transactions found")
 
     def _row(self, one: Mapping[str, Any], block: Mapping[str, Any], head: int) -> dict[str, str]:
         receipt = self._ledger.ask("eth_getTransactionReceipt", one["hash"])
@@ -208,14 +208,14 @@ class FakeEtherscan:
             "isError": "01"[failed],
         }
 
-    def _transfers(self, asked: Mapping[str, str]) -> Any:
-        mine, head, rows = asked["address"].lower()[2:], self._ledger.head, []
+    def _transfers(self, query: Mapping[str, str]) -> Any:
+        mine, head, rows = query["address"].lower()[2:], self._ledger.head, []
         logs = self._ledger.ask("eth_getLogs", {"fromBlock": "0x0", "toBlock": "latest", "topics": [TRANSFER]})
         for log in reversed(logs):
             parties = ["0x" + topic[-40:] for topic in log["topics"][1:3]]
             if len(parties) == 2 and f"0x{mine}" in parties:
                 rows.append(self._transfer(log, parties, head))
-        return _page(asked, rows, "No transactions found")
+        return _page(query, rows, "No transactions found")
 
     def _transfer(self, log: Mapping[str, Any], parties: list[str], head: int) -> dict[str, str]:
         one = self._ledger.ask("eth_getTransactionByHash", log["transactionHash"])
@@ -232,27 +232,27 @@ class FakeEtherscan:
             "tokenDecimal": self._ledger.read(log["address"], "decimals()", "uint8"),
         }
 
-    def _abi(self, asked: Mapping[str, str]) -> Any:
-        found = _find(self._artifacts, asked["address"], "etherscan")
-        return _refused(UNVERIFIED) if found is None else _ok(json.dumps(found.abi))
+    def _abi(self, query: Mapping[str, str]) -> Any:
+        artifact = _find(self._artifacts, query["address"], "etherscan")
+        return _refused(UNVERIFIED) if artifact is None else _ok(json.dumps(artifact.abi))
 
-    def _source(self, asked: Mapping[str, str]) -> Any:
-        found = _find(self._artifacts, asked["address"], "etherscan")
-        told = {"SourceCode": "", "ABI": UNVERIFIED, "ContractName": "", "CompilerVersion": "", "Implementation": ""}
-        told |= {"CompilerType": "", "OptimizationUsed": "", "Runs": "", "ConstructorArguments": "", "Proxy": "0"}
-        told |= {"EVMVersion": "Default", "Library": "", "LicenseType": "", "SwarmSource": "", "SimilarMatch": ""}
-        if found is not None:
-            told |= {"SourceCode": _written(found), "ABI": json.dumps(found.abi), "ContractName": found.name}
-            told |= {"CompilerVersion": found.compiler, "Proxy": "01"[found.implementation is not None]}
-            told["Implementation"] = (found.implementation or "").lower()
-        return _ok([told])
+    def _source(self, query: Mapping[str, str]) -> Any:
+        artifact = _find(self._artifacts, query["address"], "etherscan")
+        entry = {"SourceCode": "", "ABI": UNVERIFIED, "ContractName": "", "CompilerVersion": "", "Implementation": ""}
+        entry |= {"CompilerType": "", "OptimizationUsed": "", "Runs": "", "ConstructorArguments": "", "Proxy": "0"}
+        entry |= {"EVMVersion": "Default", "Library": "", "LicenseType": "", "SwarmSource": "", "SimilarMatch": ""}
+        if artifact is not None:
+            entry |= {"SourceCode": _written(artifact), "ABI": json.dumps(artifact.abi), "ContractName": artifact.name}
+            entry |= {"CompilerVersion": artifact.compiler, "Proxy": "01"[artifact.implementation is not None]}
+            entry["Implementation"] = (artifact.implementation or "").lower()
+        return _ok([entry])
 
 
-def _written(found: Artifact) -> str:
+def _written(artifact: Artifact) -> str:
     """One file as it is; several as standard JSON in doubled braces."""
-    if len(found.sources) == 1:
-        return next(iter(found.sources.values()))
-    files = {file: {"content": text} for file, text in found.sources.items()}
+    if len(artifact.sources) == 1:
+        return next(iter(artifact.sources.values()))
+    files = {file: {"content": text} for file, text in artifact.sources.items()}
     return "{" + json.dumps({"language": "Solidity", "sources": files}) + "}"
 
 
@@ -274,13 +274,13 @@ def _common(one: Mapping[str, Any], block: Mapping[str, Any], receipt: Mapping[s
     }
 
 
-def _wanted(asked: Mapping[str, str], block: Mapping[str, Any]) -> bool:
-    return int(asked.get("startblock") or 0) <= int(block["number"], 16) <= int(asked.get("endblock") or 2**63)
+def _wanted(query: Mapping[str, str], block: Mapping[str, Any]) -> bool:
+    return int(query.get("startblock") or 0) <= int(block["number"], 16) <= int(query.get("endblock") or 2**63)
 
 
-def _page(asked: Mapping[str, str], rows: list[dict[str, str]], empty: str) -> Any:
-    rows = rows if asked.get("sort") == "desc" else rows[::-1]
-    size, page = min(int(asked.get("offset") or PAGE), PAGE), int(asked.get("page") or 1)
+def _page(query: Mapping[str, str], rows: list[dict[str, str]], empty: str) -> Any:
+    rows = rows if query.get("sort") == "desc" else rows[::-1]
+    size, page = min(int(query.get("offset") or PAGE), PAGE), int(query.get("page") or 1)
     shown = rows[(page - 1) * size : page * size]
     return _ok(shown) if shown else {"status": "0", "message": empty, "result": []}
 

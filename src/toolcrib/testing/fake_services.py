@@ -59,7 +59,7 @@ class RequestRate:
 
 
 class Shapes:
-    """The three services; as a context manager they are started and stopped. `seen` counts what each was asked.
+    """The three services; as a context manager they are started and stopped. `seen` counts the requests of each.
 
     `per_second` bounds the requests of each service, and `quota` those of a month to the search.
     """
@@ -114,21 +114,21 @@ class Shapes:
         self._brave.close()
 
     def answer(self, path: str, headers: Mapping[str, str]) -> FakeResponse:
-        """What is said to one request."""
+        """Answer one request."""
         parts = urlsplit(path)
-        asked = {name: given[0] for name, given in parse_qs(parts.query, keep_blank_values=True).items()}
+        query = {name: values[0] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
         if parts.path == "/v2/api":
             self.seen["etherscan"] += 1
             free = self._paces["etherscan"].left() >= 0
-            return FakeResponse(200, self._etherscan.answer(asked, self.key, free=free), {})
+            return FakeResponse(200, self._etherscan.answer(query, self.key, free=free), {})
         if parts.path.startswith("/server/v2/contract/"):
             self.seen["sourcify"] += 1
             chain, _, where = parts.path.removeprefix("/server/v2/contract/").partition("/")
-            return FakeResponse(*self._sourcify.answer(chain, where, asked.get("fields", "")), {})
+            return FakeResponse(*self._sourcify.answer(chain, where, query.get("fields", "")), {})
         if parts.path == "/res/v1/web/search":
             self.seen["brave"] += 1
             left = self._paces["brave"].left()
-            return FakeResponse(*self._brave.answer(asked, headers.get("x-subscription-token"), self.key, left))
+            return FakeResponse(*self._brave.answer(query, headers.get("x-subscription-token"), self.key, left))
         return FakeResponse(404, {"message": "There is nothing here"}, {})
 
 
@@ -139,10 +139,10 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = READ_S
 
     def do_GET(self) -> None:
-        told = self.shapes.answer(self.path, {name.lower(): value for name, value in self.headers.items()})
-        body = json.dumps(told.json).encode()
-        self.send_response(told.status)
-        for name, value in {"Content-Type": "application/json; charset=utf-8", **told.headers}.items():
+        answer = self.shapes.answer(self.path, {name.lower(): value for name, value in self.headers.items()})
+        body = json.dumps(answer.json).encode()
+        self.send_response(answer.status)
+        for name, value in {"Content-Type": "application/json; charset=utf-8", **answer.headers}.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

@@ -1,4 +1,4 @@
-"""A context outside a crib: it records all that it is told, and answers from what the test gave it."""
+"""A context outside a crib: it records what a tool does with it, and answers from what the test provides."""
 
 from __future__ import annotations
 
@@ -145,13 +145,13 @@ class Recorder(OutsideCrib):
         self.calls.append((tool, args))
         if tool not in self.tools:
             raise AssertionError(f"Nobody gave a fake for the tool '{tool}'; given: {', '.join(self.tools) or 'none'}")
-        said = self.tools[tool]
+        value = self.tools[tool]
         try:
-            said = said(**(args or {})) if callable(said) else said
-            said = await said if inspect.isawaitable(said) else said
+            value = value(**(args or {})) if callable(value) else value
+            value = await value if inspect.isawaitable(value) else value
         except ToolFailure as error:
-            said = Result(failure=failure(error))
-        return said if isinstance(said, Result) else Result(decode(to_json(said)))
+            value = Result(failure=failure(error))
+        return value if isinstance(value, Result) else Result(decode(to_json(value)))
 
     async def stopped(self) -> None:
         """Returns when the test says that the call was cancelled."""
@@ -260,17 +260,17 @@ def context(  # noqa: PLR0913 - the parts of a call, all by name
     unknown = facts.keys() - FACTS.keys()
     if unknown:
         raise TypeError(f"unknown facts: {', '.join(sorted(unknown))}; known: {', '.join(FACTS)}")
-    given = state if isinstance(state, Snapshot) else Snapshot(state or {}, 0)
+    snapshot = state if isinstance(state, Snapshot) else Snapshot(state or {}, 0)
     recorder = Recorder(
-        {**FACTS, **facts}, Deps(deps), given, Script(answers), tools or {}, dict(steps or {}), credentials or {}
+        {**FACTS, **facts}, Deps(deps), snapshot, Script(answers), tools or {}, dict(steps or {}), credentials or {}
     )
     recorder.stop("cancelled" if cancelled else None)
     return RecordingContext(recorder)
 
 
-def thread_context(**given: Any) -> RecordingThreadContext:
+def thread_context(**facts: Any) -> RecordingThreadContext:
     """The same for a plain function, which may be called from a plain test."""
-    return in_thread(context(**given))
+    return in_thread(context(**facts))
 
 
 def in_thread(ctx: RecordingContext) -> RecordingThreadContext:

@@ -1,4 +1,4 @@
-"""What a test says to the questions of a tool, by the name of what is asked."""
+"""The replies of a test to the questions of a tool, by key, prompt or kind."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ class Script:
     """
 
     def __init__(self, lines: Mapping[str, Any] | None = None) -> None:
-        self._lines = {name: list(said) if isinstance(said, list) else said for name, said in (lines or {}).items()}
+        self._lines = {name: list(value) if isinstance(value, list) else value for name, value in (lines or {}).items()}
 
     def reply(self, *names: str | None) -> Reply | None:
         """The reply under the first of these names that still has one."""
         for name in names:
-            said = self._lines.get(name or "", [])
-            if not isinstance(said, list):
-                return _reply(said)
-            if said:
-                return _reply(said.pop(0))
+            replies = self._lines.get(name or "", [])
+            if not isinstance(replies, list):
+                return _reply(replies)
+            if replies:
+                return _reply(replies.pop(0))
         return None
 
     def __repr__(self) -> str:
         return ", ".join(repr(name) for name in self._lines) or "nothing"
 
 
-def _reply(said: Any) -> Reply:
-    if isinstance(said, Reply):
-        return said
-    if isinstance(said, str) and said in ACTIONS:
-        return Reply(said)
-    return Reply(value=said)
+def _reply(value: Any) -> Reply:
+    if isinstance(value, Reply):
+        return value
+    if isinstance(value, str) and value in ACTIONS:
+        return Reply(value)
+    return Reply(value=value)

@@ -48,8 +48,8 @@ class Answers:
         if isinstance(ended, Exception):
             raise ended
         if not self._session.crib.ending:
-            for asked in await self._session.questions():
-                await self._take(asked)
+            for question in await self._session.questions():
+                await self._take(question)
         self._report()
 
     async def _follow(self) -> None:

@@ -177,7 +177,7 @@ class Service(ABC):
 
     @property
     def log(self) -> str:
-        """What it said, of all its starts."""
+        """Return its log, of all its starts."""
         path = self.folder / f"{self.name}.log"
         return path.read_text("utf-8", errors="replace") if path.exists() else ""
 
@@ -195,7 +195,9 @@ class Service(ABC):
 
     def _started(self) -> bool:
         command, user = self._command(), self._user()
-        given: dict[str, Any] = {} if user is None else {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+        identity: dict[str, Any] = (
+            {} if user is None else {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+        )
         with (self.folder / f"{self.name}.log").open("ab") as log:
             self._process = subprocess.Popen(
                 command,
@@ -204,7 +206,7 @@ class Service(ABC):
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                **given,
+                **identity,
             )
         litter = str(self.folder) if self._temporary else ""
         self._watch = ParentWatch(self._process.pid, litter=litter)
@@ -221,8 +223,8 @@ class Service(ABC):
             watch.end()
 
     def _fail(self, what: str) -> NoReturn:
-        said = "\n".join(self.log.splitlines()[-8:])
-        raise ServiceError(f"{type(self).__name__} {what}:\n{said}")
+        tail = "\n".join(self.log.splitlines()[-8:])
+        raise ServiceError(f"{type(self).__name__} {what}:\n{tail}")
 
 
 class PostgresServer(Service):
@@ -279,16 +281,16 @@ class PostgresServer(Service):
     def _make(self, data: Path) -> None:
         assert self.password  # is written now, for `initdb` to read
         user = self._user()
-        given: dict[str, Any] = {}
+        identity: dict[str, Any] = {}
         data.mkdir(mode=0o700)
         if user is not None:
-            given = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+            identity = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
             for path in (data, self.folder / "password"):
                 os.chown(path, user.pw_uid, user.pw_gid)
         words = ["--username=postgres", "--auth=scram-sha-256", f"--pwfile={self.folder / 'password'}"]
         words += ["--encoding=UTF8", "--no-locale", "--no-sync", "--no-instructions", f"--pgdata={data}"]
         done = subprocess.run(
-            [_postgres("initdb"), *words], cwd=data, capture_output=True, text=True, check=False, **given
+            [_postgres("initdb"), *words], cwd=data, capture_output=True, text=True, check=False, **identity
         )
         if done.returncode != 0:
             shutil.rmtree(data, ignore_errors=True)

@@ -93,10 +93,10 @@ async def _drain(tool: Tool, ctx: RecordingContext, values: Mapping[str, Any]) -
 
 def _in_thread(tool: Tool, ctx: RecordingContext, values: Mapping[str, Any]) -> Any:
     assert tool.run is not None
-    given = tool.run(ctx, values)
+    result = tool.run(ctx, values)
     if tool.mode != "thread_stream":
-        return given
+        return result
     last: Any = None
-    for last in given:
+    for last in result:
         ctx._host.told("output", {"value": last})
     return last

@@ -42,10 +42,10 @@ FunctionEntry = tuple[Callable[..., Any], dict[str, Any]]
 """A function, and what is said of the tool that it becomes."""
 
 
-def kit(namespace: str, given: Iterable[FunctionEntry], close: Callable[[], None] | None = None) -> Toolkit:
+def kit(namespace: str, functions: Iterable[FunctionEntry], close: Callable[[], None] | None = None) -> Toolkit:
     """The toolkit of a namespace."""
     return Toolkit(
         namespace,
-        [as_tool(function, namespace=namespace, source=f"toolkit:{namespace}", **said) for function, said in given],
+        [as_tool(function, namespace=namespace, source=f"toolkit:{namespace}", **data) for function, data in functions],
         close,
     )

@@ -27,7 +27,7 @@ Limit = Annotated[int, Field(ge=1, le=10)]
 class Documents:
     """Pages by their sections; they are read when the first search is made."""
 
-    SAID: ClassVar[dict[str, Any]] = {
+    DATA: ClassVar[dict[str, Any]] = {
         "examples": [Example({"query": "retry limits"}, "What is said of it")],
         "anti_patterns": [AntiPattern("No documentation found", "Search for other or fewer words.")],
     }
@@ -46,19 +46,19 @@ class Documents:
             query: The words to look for.
             limit: How many sections.
         """
-        found = self.find(query, limit)
-        if not found:
+        sections = self.find(query, limit)
+        if not sections:
             return f"No documentation found for query: '{query}'"
         return "\n\n".join(
-            f"[{category}] {title} ({score:.2f})\n{text[:_SHOWN]}" for category, title, text, score in found
+            f"[{category}] {title} ({score:.2f})\n{text[:_SHOWN]}" for category, title, text, score in sections
         )
 
     def find(self, query: str, limit: int) -> list[tuple[str, str, str, float]]:
         """The sections that fit best: category, title, content and how well."""
         words = re.findall(r"\w+", query)
         with self._reading:
-            asked = " OR ".join(f'"{word}"' for word in words)
-            return self._pages().execute(_QUERY, (asked, limit)).fetchall() if words else []
+            terms = " OR ".join(f'"{word}"' for word in words)
+            return self._pages().execute(_QUERY, (terms, limit)).fetchall() if words else []
 
     def close(self) -> None:
         """Forgets the pages, which are read again when somebody searches again."""
@@ -76,7 +76,7 @@ class Documents:
         return self._database
 
     def _sections(self) -> list[tuple[str, str, str]]:
-        found: list[tuple[str, str, str]] = []
+        sections: list[tuple[str, str, str]] = []
         for path in sorted(self._folder.rglob("*")):
             if path.suffix in _KINDS and path.is_file() and path.stat().st_size <= _LARGEST:
                 category = path.parent.name if path.parent != self._folder else self._folder.resolve().name
@@ -85,5 +85,5 @@ class Documents:
                     heading = re.match(r"#{1,6} (.*)\n?", section)
                     body = section if heading is None else section[heading.end() :]
                     if section.strip():
-                        found.append((category, path.stem if heading is None else heading[1].strip(), body.strip()))
-        return found
+                        sections.append((category, path.stem if heading is None else heading[1].strip(), body.strip()))
+        return sections

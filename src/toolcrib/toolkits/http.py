@@ -63,7 +63,7 @@ def tools(  # noqa: PLR0913 - the settings of the toolkit
         BadTool: httpx is not installed, or a setting does not hold.
     """
     try:
-        import httpx  # noqa: F401 - said here, and not in the first call
+        import httpx  # noqa: F401 - fails here, and not in the first call
     except ImportError:
         raise BadTool("http", "toolkit", f"needs httpx: {install('http')}") from None
     try:

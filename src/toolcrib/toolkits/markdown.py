@@ -179,7 +179,7 @@ class _Writer:
 
 
 def _attribute(more: str, name: str) -> str:
-    for found in _ATTRIBUTE.finditer(more):
-        if found[1].lower() == name:
-            return unescape(found[2] or found[3] or found[4] or "")
+    for match in _ATTRIBUTE.finditer(more):
+        if match[1].lower() == name:
+            return unescape(match[2] or match[3] or match[4] or "")
     return ""

@@ -45,7 +45,7 @@ def tools(
         BadTool: httpx is not installed, the address is none, or there is no such folder.
     """
     try:
-        import httpx  # noqa: F401 - said here, and not in the first call
+        import httpx  # noqa: F401 - fails here, and not in the first call
     except ImportError:
         raise BadTool("search", "toolkit", f"needs httpx: {install('http')}") from None
     try:
@@ -67,12 +67,12 @@ def tools(
             AntiPattern("BRAVE_SEARCH_API_KEY", "There is no web search here. Go on with what you know, and say so."),
         ],
     }
-    given: list[FunctionEntry] = [(brave.brave_search, data)]
+    functions: list[FunctionEntry] = [(brave.brave_search, data)]
     if docs is None:
-        return kit("search", given)
+        return kit("search", functions)
     documents = Documents(docs)
-    given.append((documents.search_docs, {"read_only": True, "timeout": 30, **Documents.SAID}))
-    return kit("search", given, documents.close)
+    functions.append((documents.search_docs, {"read_only": True, "timeout": 30, **Documents.DATA}))
+    return kit("search", functions, documents.close)
 
 
 class _Brave:
@@ -111,10 +111,10 @@ class _Brave:
             raise ToolFailure("unavailable", "BRAVE_SEARCH_API_KEY is not set", retryable=False)
         if len(query.split()) > _WORDS:
             raise ToolFailure("invalid_arguments", f"query: it has more than {_WORDS} words")
-        given = {"q": query, "count": count, "offset": offset, "search_lang": lang, "country": country}
-        given |= {"safesearch": safesearch, "freshness": _FRESH.get(freshness or "", freshness)}
-        asked = urlencode({name: value for name, value in given.items() if value is not None})
-        return _result(await self._ask(f"{self._url}{_PATH}?{asked}"))
+        params = {"q": query, "count": count, "offset": offset, "search_lang": lang, "country": country}
+        params |= {"safesearch": safesearch, "freshness": _FRESH.get(freshness or "", freshness)}
+        encoded = urlencode({name: value for name, value in params.items() if value is not None})
+        return _result(await self._ask(f"{self._url}{_PATH}?{encoded}"))
 
     async def _ask(self, url: str) -> dict[str, Any]:
         if self._turn is None:
@@ -140,12 +140,12 @@ class _Brave:
 
     def _read(self, answer: Response, month: int | None) -> dict[str, Any]:
         try:
-            said = msgspec.json.decode(answer.body)
+            data = msgspec.json.decode(answer.body)
         except (msgspec.DecodeError, RecursionError):
-            said = None
-        if answer.status == 200 and isinstance(said, dict):
-            return said
-        error = said.get("error") if isinstance(said, dict) else None
+            data = None
+        if answer.status == 200 and isinstance(data, dict):
+            return data
+        error = data.get("error") if isinstance(data, dict) else None
         raise self._failure(answer.status, error if isinstance(error, Mapping) else {}, month)
 
     def _failure(self, status: int, error: Mapping[str, Any], month: int | None) -> ToolFailure:
@@ -166,8 +166,8 @@ class _Brave:
 def _wrong(error: Mapping[str, Any]) -> str:
     """Which parameter the service does not take, and why."""
     meta = error.get("meta")
-    found = meta.get("errors") if isinstance(meta, Mapping) else None
-    first = found[0] if isinstance(found, Sequence) and found and isinstance(found[0], Mapping) else {}
+    errors = meta.get("errors") if isinstance(meta, Mapping) else None
+    first = errors[0] if isinstance(errors, Sequence) and errors and isinstance(errors[0], Mapping) else {}
     place = first.get("loc")
     name = str(place[-1]) if isinstance(place, Sequence) and place else ""
     return f"{_clean(name)}: {_clean(first.get('msg'))}" if name else ""
@@ -186,10 +186,10 @@ def _clean(value: Any) -> str:
     return "".join(" " if unicodedata.category(char).startswith("C") else char for char in plain).strip()
 
 
-def _result(said: Mapping[str, Any]) -> Result:
-    web, query = said.get("web"), said.get("query")
+def _result(answer: Mapping[str, Any]) -> Result:
+    web, query = answer.get("web"), answer.get("query")
     listed = web.get("results") if isinstance(web, Mapping) else None
-    results = [_found(one) for one in listed or () if isinstance(one, Mapping)]
+    results = [_page(one) for one in listed or () if isinstance(one, Mapping)]
     more = bool(query.get("more_results_available")) if isinstance(query, Mapping) else False
     data: dict[str, Any] = {"results": results, "more": more}
     shown = [
@@ -197,12 +197,12 @@ def _result(said: Mapping[str, Any]) -> Result:
         for number, one in enumerate(results, 1)
     ]
     text = f"Found {len(results)} results:\n\n" + "\n\n".join(shown) if results else "No web results found."
-    if said.get("infobox"):
-        data["infobox"] = said["infobox"]
-        text += f"\n\nInfo Box:\n{msgspec.json.encode(said['infobox']).decode()}"
+    if answer.get("infobox"):
+        data["infobox"] = answer["infobox"]
+        text += f"\n\nInfo Box:\n{msgspec.json.encode(answer['infobox']).decode()}"
     return Result(data, [block("text", text=text)])
 
 
-def _found(one: Mapping[str, Any]) -> dict[str, Any]:
-    found = {name: _clean(one.get(name)) for name in ("title", "url", "description")}
-    return {**found, "age": _clean(one["age"])} if one.get("age") else found
+def _page(one: Mapping[str, Any]) -> dict[str, Any]:
+    page = {name: _clean(one.get(name)) for name in ("title", "url", "description")}
+    return {**page, "age": _clean(one["age"])} if one.get("age") else page

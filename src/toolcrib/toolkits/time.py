@@ -78,14 +78,14 @@ class _Clock:
             to_timezone: The time zone that is wanted, such as Asia/Tokyo.
         """
         here, there = _zone(from_timezone), _zone(to_timezone)
-        given = self._read(time, here)
+        moment = self._read(time, here)
         try:
-            wanted = given.astimezone(there)
+            wanted = moment.astimezone(there)
         except (OverflowError, ValueError):
             raise ToolFailure("invalid_arguments", f"{time!r} is too far away") from None
-        apart = (wanted.utcoffset() or _NONE) - (given.utcoffset() or _NONE)
+        apart = (wanted.utcoffset() or _NONE) - (moment.utcoffset() or _NONE)
         return {
-            "from": {"iso": given.isoformat(), "timezone": str(here)},
+            "from": {"iso": moment.isoformat(), "timezone": str(here)},
             "to": {"iso": wanted.isoformat(), "timezone": str(there)},
             "difference_hours": round(apart.total_seconds() / 3600, 4),
         }

@@ -34,24 +34,24 @@ def places(agents: list[str] | AgentsSection, folder: Path) -> list[tuple[Path, 
     return [(folder / name, (*above, index)) for index, name in enumerate(listed)]
 
 
-def agents_of(given: list[str] | AgentsSection, folder: Path, tell: Tell) -> Agents | None:
-    """The agents that the key describes; what is wrong is told, each thing with its place."""
+def agents_of(value: list[str] | AgentsSection, folder: Path, tell: Tell) -> Agents | None:
+    """Return the agents that the key describes; every mistake is reported with its place."""
     from toolcrib.agent import Agents, BadAgent
     from toolcrib.errors import Refused
 
-    found = places(given, folder)
-    section = given if isinstance(given, AgentsSection) else None
+    files = places(value, folder)
+    section = value if isinstance(value, AgentsSection) else None
     models = dict(_models(section, folder, tell)) if section is not None else {}
     providers = section.providers if section is not None else {}
     default = section.default if section is not None else None
-    empty = [Mistake(f"agents: there is no {_near(path)}", place) for path, place in found if not path.exists()]
+    empty = [Mistake(f"agents: there is no {_near(path)}", place) for path, place in files if not path.exists()]
     for mistake in empty:
         tell(mistake)
     if empty:
         return None
     where: Place = ("agents",) if section is None else ("agents", "files")
     try:
-        return Agents([path for path, _ in found], models=Models(models, providers), default=default)
+        return Agents([path for path, _ in files], models=Models(models, providers), default=default)
     except BadAgent as error:
         for line in error.lines:
             tell(Mistake(f"agents: {line.removeprefix(f'{Path.cwd()}{os.sep}')}", where))
@@ -133,8 +133,8 @@ class Models(Providers):
         Raises:
             ModelError: `invalid_arguments`, it is in nobody's hands.
         """
-        found = self._known.get(name) or self._fitting(name) or name
-        return super().__call__(found) if isinstance(found, str) else found
+        model = self._known.get(name) or self._fitting(name) or name
+        return super().__call__(model) if isinstance(model, str) else model
 
     def _fitting(self, name: str) -> Any:
         from toolcrib.policy import globs

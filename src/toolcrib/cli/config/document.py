@@ -52,8 +52,8 @@ def read(path: Path) -> tuple[str, yaml.YamlDocument]:
     document = yaml.parse(text)
     fatal = [one for one in document.problems if one.code != "DUPLICATE_KEY"]
     if fatal:
-        told = [one.message.replace("Not readable as YAML", "this is no YAML") for one in fatal]
-        raise BadConfig(path, [ConfigProblem(one.line, message) for one, message in zip(fatal, told, strict=True)])
+        messages = [one.message.replace("Not readable as YAML", "this is no YAML") for one in fatal]
+        raise BadConfig(path, [ConfigProblem(one.line, message) for one, message in zip(fatal, messages, strict=True)])
     return text, document
 
 

@@ -81,13 +81,13 @@ def files(path: Path) -> list[Files]:
     except CommandError as error:
         log.debug("there are no sources", exc_info=error)
         return []
-    found = []
+    entries = []
     for index, entry in project.sources:
         try:
-            found.append(files_of(entry, project.folder, ("sources", index)))
+            entries.append(files_of(entry, project.folder, ("sources", index)))
         except Mistake as mistake:
             log.debug("an entry of sources is left out", exc_info=mistake)
-    return [one._replace(workspace=project.workspace) for one in found if one is not None]
+    return [one._replace(workspace=project.workspace) for one in entries if one is not None]
 
 
 def agent_places(path: Path) -> list[Path]:
@@ -139,17 +139,17 @@ class _Project:
         return list(zip(self._kept, self.file.sources, strict=True))
 
     def _validated(self, data: Any) -> CribFile:
-        """Return the model of what holds; the rest is left out and told."""
+        """Return the model of the valid keys; the rest is left out and reported."""
         try:
             return CribFile.model_validate(data)
         except ValidationError as error:
-            found = list(mistakes(error, data))
-        for mistake in found:
+            wrong = list(mistakes(error, data))
+        for mistake in wrong:
             self.tell(mistake)
         if not isinstance(data, dict):
             raise BadConfig(self.path, self.problems)
-        entries = {one.place[1] for one in found if one.place[:1] == ("sources",) and len(one.place) > 1}
-        self._wrong = {str(one.place[0]) for one in found if one.place[:1] != ("sources",) or len(one.place) == 1}
+        entries = {one.place[1] for one in wrong if one.place[:1] == ("sources",) and len(one.place) > 1}
+        self._wrong = {str(one.place[0]) for one in wrong if one.place[:1] != ("sources",) or len(one.place) == 1}
         data = {key: value for key, value in data.items() if key not in self._wrong}
         self._kept = [index for index in self._kept if index not in entries and "sources" in data]
         if "sources" in data:
@@ -204,10 +204,10 @@ class _Project:
         from toolcrib.crib import Crib
         from toolcrib.errors import ToolcribError
 
-        sources, given = self._sources(), self._given()
+        sources, settings = self._sources(), self._crib_settings()
         if not self.problems:
             try:
-                return Crib(sources, **given)
+                return Crib(sources, **settings)
             except ToolcribError as error:  # two tools of one name, or a store that nobody knows
                 self.problems.append(ConfigProblem(self._line_of(error), str(error)))
         raise BadConfig(self.path, self.problems)
@@ -225,17 +225,17 @@ class _Project:
 
         for key in _KEPT:
             self.demand(key)
-        given = {key: getattr(self.file, key) for key in _KEPT if key in self.file.model_fields_set}
-        if given.get("default_namespaces") is None:
-            given.pop("default_namespaces", None)
-        url = store or given.pop("store", None) or "memory:"
-        return Crib(**given | {"store": beside(self.folder, url), "workspace": self.workspace})
+        settings = {key: getattr(self.file, key) for key in _KEPT if key in self.file.model_fields_set}
+        if settings.get("default_namespaces") is None:
+            settings.pop("default_namespaces", None)
+        url = store or settings.pop("store", None) or "memory:"
+        return Crib(**settings | {"store": beside(self.folder, url), "workspace": self.workspace})
 
     def _line_of_key(self, key: str) -> int:
         mark = None if self.document.root is None else self.document.root.keys.get(key)
         return 1 if mark is None else mark.line + 1
 
-    def _given(self) -> dict[str, Any]:
+    def _crib_settings(self) -> dict[str, Any]:
         """Return the arguments of the crib beside its sources."""
         file = self.file
         data: dict[str, Any] = {"workspace": self.workspace, "origin": self.origin}
@@ -314,36 +314,36 @@ class _Project:
             self.problems.append(ConfigProblem(line, f"policy: {error.what!r}{at}: {error.problem}"))
         return data
 
-    def _accounts(self, given: Mapping[str, AccountSection]) -> Iterator[AccountSettings]:
+    def _accounts(self, sections: Mapping[str, AccountSection]) -> Iterator[AccountSettings]:
         """Yield the services that owners connect with."""
         from toolcrib.accounts import AccountSettings
         from toolcrib.errors import BadAccount
 
-        for name, section in given.items():
+        for name, section in sections.items():
             place = ("accounts", name)
             try:
-                said = {
+                settings = {
                     key: value for key, value in section.model_dump(exclude_unset=True).items() if value is not None
                 }
-                said = filled(said, place)
-                yield AccountSettings(name=name, **said | {"scopes": tuple(said.get("scopes", ()))})
+                settings = filled(settings, place)
+                yield AccountSettings(name=name, **settings | {"scopes": tuple(settings.get("scopes", ()))})
             except Mistake as mistake:
                 self.tell(mistake)
             except BadAccount as error:
                 self.tell(Mistake(f"accounts.{error}", place))
 
-    def _deps(self, given: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+    def _deps(self, places: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
         """Yield what tools want by name: the object of a module, or what a function or class there makes."""
         from toolcrib.cli.command import where
 
         importable(self.folder)
-        for name, place in given.items():
+        for name, place in places.items():
             try:
                 value: Any = from_module(place)
                 yield name, value() if inspect.isclass(value) or inspect.isfunction(value) else value
             except BadSource as error:
                 self.tell(Mistake(f"deps.{name}: {error}", ("deps", name)))
-            except Exception as error:  # noqa: BLE001 - whatever it raises is told with its line
+            except Exception as error:  # noqa: BLE001 - whatever it raises is reported with its line
                 self.tell(Mistake(f"deps.{name}: {place} failed: {where(error)}", ("deps", name)))
 
     def _declared(self, data: dict[str, Any]) -> dict[str, Any]:

@@ -33,15 +33,15 @@ class ServerEntry(NamedTuple):
     @property
     def data(self) -> dict[str, Any]:
         """What is written."""
-        given = {"mcp": self.mcp, "name": self.name, "trusted": self.trusted}
-        given |= {"env": dict(self.env), "headers": dict(self.headers), **self.settings}
-        return {key: value for key, value in given.items() if value or (key == "breaker" and value is False)}
+        fields = {"mcp": self.mcp, "name": self.name, "trusted": self.trusted}
+        fields |= {"env": dict(self.env), "headers": dict(self.headers), **self.settings}
+        return {key: value for key, value in fields.items() if value or (key == "breaker" and value is False)}
 
     def server(self, folder: Path) -> Mcp:
         """The server itself, with what stands in the variables of the environment; the entry is of a file there.
 
         Raises:
-            Trouble: it cannot be one, or a variable is not set.
+            CommandError: it cannot be one, or a variable is not set.
         """
         from toolcrib.cli.config.sources import server_of
         from toolcrib.errors import BadTool
@@ -50,8 +50,8 @@ class ServerEntry(NamedTuple):
             return server_of(McpEntry.model_validate(self.data), folder)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            told = f"{self.name}: {'.'.join(map(str, first['loc']))}: {first['msg']}"
-            raise CommandError(told, "see `toolcrib mcp add --help`") from None
+            message = f"{self.name}: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+            raise CommandError(message, "see `toolcrib mcp add --help`") from None
         except Mistake as error:
             raise CommandError(f"{self.name}: {error}", "${NAME} takes it from the environment: set it there") from None
         except BadTool as error:
@@ -62,7 +62,7 @@ def file_of(choice: Choice) -> Path:
     """The file of a crib, which need not be there yet.
 
     Raises:
-        Trouble: the crib is made by a program.
+        CommandError: the crib is made by a program.
     """
     from toolcrib.cli.config.document import NAME
 
@@ -76,7 +76,7 @@ def names(path: Path) -> set[str]:
     """What the MCP servers of a file are called.
 
     Raises:
-        Trouble: it is no `crib.yaml`.
+        CommandError: it is no `crib.yaml`.
     """
     return {name for name in map(_name, _listed(_read(path))) if name is not None}
 
@@ -85,7 +85,7 @@ def add(path: Path, entries: Iterable[ServerEntry]) -> None:
     """Writes servers into a file, at the end of its sources; it is made where there is none.
 
     Raises:
-        Trouble: its text cannot be changed without changing what else it says.
+        CommandError: the entry cannot be removed without changing the rest of the file.
     """
     text = _read(path)
     for entry in entries:
@@ -100,18 +100,18 @@ def add(path: Path, entries: Iterable[ServerEntry]) -> None:
 
 
 def remove(path: Path, name: str) -> None:
-    """Takes a server out of a file.
+    """Remove a server from a file.
 
     Raises:
-        Trouble: its text cannot be changed without changing what else it says.
+        CommandError: the entry cannot be removed without changing the rest of the file.
     """
     text = _read(path)
     listed = _listed(text)
     number = next(number for number, entry in enumerate(listed) if _name(entry) == name)
     shorter = _without(text, number)
-    said, says = _data(text), _data(shorter)
+    before, says = _data(text), _data(shorter)
     rest = [*listed[:number], *listed[number + 1 :]]
-    if not isinstance(says, dict) or {**says, KEY: says.get(KEY) or []} != {**said, KEY: rest}:
+    if not isinstance(says, dict) or {**says, KEY: says.get(KEY) or []} != {**before, KEY: rest}:
         advice = f"take its entry out of {KEY} yourself"
         raise CommandError(f"{path} cannot be changed without touching what else it says", advice, exit_code=1)
     _write(path, shorter)
@@ -173,11 +173,11 @@ def _listed(text: str) -> list[Any]:
 
 
 def _differs_by(before: str, after: str, entry: Mapping[str, Any]) -> bool:
-    """True if a text says what it said, and the entry at the end of its sources."""
-    said, says = _data(before), _data(after)
-    if not isinstance(said, dict) or not isinstance(says, dict) or not isinstance(said.get(KEY) or [], list):
+    """True if the only change is the new entry at the end of the sources."""
+    old, says = _data(before), _data(after)
+    if not isinstance(old, dict) or not isinstance(says, dict) or not isinstance(old.get(KEY) or [], list):
         return False
-    return bool(says == {**said, KEY: [*(said.get(KEY) or []), entry]})
+    return bool(says == {**old, KEY: [*(old.get(KEY) or []), entry]})
 
 
 def _added(text: str, entry: Mapping[str, Any]) -> str:

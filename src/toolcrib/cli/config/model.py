@@ -115,13 +115,13 @@ def _retention(value: Any) -> timedelta | None:
 
 
 def _state_key(value: Any) -> Key:
-    given = {"mode": value} if isinstance(value, str) else value
-    if not isinstance(given, dict) or given.keys() - {"mode", "lives"}:
+    settings = {"mode": value} if isinstance(value, str) else value
+    if not isinstance(settings, dict) or settings.keys() - {"mode", "lives"}:
         raise ValueError("expected a mode, or {mode: append, lives: run}")
     for name, known in (("mode", _MODES), ("lives", _LIVES)):
-        if given.get(name, known[0]) not in known:
+        if settings.get(name, known[0]) not in known:
             raise ValueError(f"expected one of {', '.join(known)}")
-    return Key(**given)
+    return Key(**settings)
 
 
 Port = Annotated[int, BeforeValidator(_port), Field(json_schema_extra={"minimum": 0, "maximum": 65535})]
@@ -519,10 +519,10 @@ def mistakes(error: ValidationError, data: Any) -> Iterator[Mistake]:
             hint = ": say the command of the server, or its address" if place[-1] == "mcp" else ""
             yield Mistake(f"{_spelled(place[:-1])}{place[-1]} is missing{hint}", place[:-1])
         else:
-            yield Mistake(_said(one, place), place)
+            yield Mistake(_message(one, place), place)
 
 
-def _said(error: Any, place: Place) -> str:
+def _message(error: Any, place: Place) -> str:
     if error["type"] == "value_error":
         return f"{_spelled(place)}{error['ctx']['error']}"
     if error["type"] == "greater_than":
@@ -530,8 +530,8 @@ def _said(error: Any, place: Place) -> str:
     expected = _EXPECTED.get(error["type"])
     if expected is None:
         return f"{_spelled(place)}{error['msg']}"
-    told = f"expected {expected}, got {short(str(error['input']), 40)!r}"
-    return told if expected in _WITHOUT_PLACE else f"{_spelled(place)}{told}"
+    message = f"expected {expected}, got {short(str(error['input']), 40)!r}"
+    return message if expected in _WITHOUT_PLACE else f"{_spelled(place)}{message}"
 
 
 def _spelled(place: Place) -> str:

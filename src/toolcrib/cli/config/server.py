@@ -52,10 +52,10 @@ class ServeConfig(NamedTuple):
             return None
         from toolcrib.serve.oauth import Claims, OAuth
 
-        said = dict(self.jwt)
-        claims = {name: said[name] for name in ("owner", "roles", "namespaces", "admins") if name in said}
-        scopes, jwks = said.get("scopes", ()), said.get("jwks")
-        return OAuth(said["audience"], said["issuer"], jwks, scopes, claims=Claims(**claims))
+        settings = dict(self.jwt)
+        claims = {name: settings[name] for name in ("owner", "roles", "namespaces", "admins") if name in settings}
+        scopes, jwks = settings.get("scopes", ()), settings.get("jwks")
+        return OAuth(settings["audience"], settings["issuer"], jwks, scopes, claims=Claims(**claims))
 
     def bounds(self) -> ServeLimits:
         """The limits of the server."""

@@ -37,7 +37,7 @@ class Files(NamedTuple):
     workspace: Path | None = None
 
 
-def file_source(given: Files, project: Path) -> FileSource:
+def file_source(files: Files, project: Path) -> FileSource:
     """The definition files as a source; packs are looked for in the project, and programs start in the workspace.
 
     Raises:
@@ -47,13 +47,13 @@ def file_source(given: Files, project: Path) -> FileSource:
     from toolcrib.definitions.roots import pack_roots
     from toolcrib.definitions.source import FileSource
 
-    packs = [root for pack in given.packs for root in pack_roots(pack, [project], given.trusted_packs)]
+    packs = [root for pack in files.packs for root in pack_roots(pack, [project], files.trusted_packs)]
     over = next((file for root in packs if (file := root.path.parent / OVERRIDES).is_file()), None)
-    registry = load(given.registry, over) if given.registry is not None or over is not None else None
+    registry = load(files.registry, over) if files.registry is not None or over is not None else None
     if registry is not None and registry.warning is not None:
         log.warning("%s", registry.warning)
     return FileSource(
-        [*packs, *given.roots], workspace=given.workspace or project, values=given.values, registry=registry
+        [*packs, *files.roots], workspace=files.workspace or project, values=files.values, registry=registry
     )
 
 
@@ -127,8 +127,8 @@ def document_of(entry: OpenApiEntry, folder: Path, place: Place) -> OpenApi:
         settings[key] = filled(settings[key], (*place, key))
     if "uploads" in settings:
         settings["uploads"] = _there(folder / settings["uploads"], (*place, "uploads"))
-    found = entry.openapi if is_address(entry.openapi) else _there(folder / entry.openapi, place)
-    return OpenApi(found, **settings)
+    document = entry.openapi if is_address(entry.openapi) else _there(folder / entry.openapi, place)
+    return OpenApi(document, **settings)
 
 
 def skills_of(entry: SkillsEntry, folder: Path, place: Place) -> Skills:

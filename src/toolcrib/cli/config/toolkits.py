@@ -31,20 +31,20 @@ def toolkit_of(entry: ToolkitEntry, folder: Path, place: Place) -> Toolkit:
     """
     from toolcrib.toolkits import NAMES, toolkit
 
-    name, given = entry.toolkit, entry.model_extra or {}
+    name, values = entry.toolkit, entry.model_extra or {}
     try:
         make = toolkit(name).tools
     except KeyError:
         known = ", ".join(NAMES)
         raise Mistake(f"there is no toolkit {name!r}; known are {known}", (*place, "toolkit")) from None
     parameters = inspect.signature(make).parameters
-    for key in given:
+    for key in values:
         if key not in parameters:
             raise UnknownKey((*place, key), ["toolkit", *parameters])
-    missing = [key for key, one in parameters.items() if one.default is one.empty and key not in given]
+    missing = [key for key, one in parameters.items() if one.default is one.empty and key not in values]
     if missing:
         raise Mistake(f"toolkit {name} needs {', '.join(missing)}", place)
-    settings = {key: _setting(key, value, folder, (*place, key)) for key, value in given.items()}
+    settings = {key: _setting(key, value, folder, (*place, key)) for key, value in values.items()}
     if name == "search" and "key" not in settings:
         settings["key"] = os.environ.get(_KEY)
     try:

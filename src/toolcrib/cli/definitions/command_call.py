@@ -45,17 +45,17 @@ async def call(  # noqa: PLR0913 - the options of a command
 
     Exit codes: 0 it succeeded, 1 it failed, 2 it was not called, 3 it waits for an answer.
     """
-    given = _arguments(args, args_file)
+    arguments = _arguments(args, args_file)
     wanted = selection.wanted(terminal, root, pack)
     id, _, command = tool.partition(".")
     if helper is not None:
-        return await _help(terminal, wanted, id, helper, given)
+        return await _help(terminal, wanted, id, helper, arguments)
     if not command:
         advice = f"`{terminal.command('tools', 'show', id)}` shows the commands; a helper needs --helper"
         raise CommandError(f"'{tool}' names no command", f"say {id}.COMMAND: {advice}")
     if validate_only:
-        return await _validate(terminal, wanted, id, command, given)
-    return await _call(terminal, wanted, (id, command), given, (session, owner, yes))
+        return await _validate(terminal, wanted, id, command, arguments)
+    return await _call(terminal, wanted, (id, command), arguments, (session, owner, yes))
 
 
 def _arguments(text: str | None, file: str | None) -> dict[str, Any]:
@@ -66,10 +66,10 @@ def _arguments(text: str | None, file: str | None) -> dict[str, Any]:
     if file is None:
         return read_object(text, "--args")
     try:
-        said = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
+        content = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"Cannot read {file}: {error}", "--args-file takes a file with a JSON object") from None
-    return read_object(said, "--args-file")
+    return read_object(content, "--args-file")
 
 
 async def _help(terminal: Terminal, wanted: DefinitionSelection, id: str, helper: str, data: Mapping[str, Any]) -> int:
@@ -103,17 +103,17 @@ async def _validate(
 ) -> int:
     async with selection.opened(wanted) as source:
         [definition] = await selection.resolved(source, [id])
-        said = await _checked(source, definition, command, data)
+        report = await _checked(source, definition, command, data)
     if terminal.json:
-        terminal.data(said)
+        terminal.data(report)
     else:
-        for finding in said["findings"]:
+        for finding in report["findings"]:
             where = f"{finding['path']}: " if finding["path"] else ""
             terminal.text(f"{finding['severity']}: {where}{finding['message']}", selection.SEVERITIES["error"])
-        for note in said["notes"]:
+        for note in report["notes"]:
             terminal.say(note, "dim")
-        terminal.text("valid" if said["valid"] else "not valid", "green" if said["valid"] else "red")
-    return 0 if said["valid"] else 1
+        terminal.text("valid" if report["valid"] else "not valid", "green" if report["valid"] else "red")
+    return 0 if report["valid"] else 1
 
 
 async def _checked(
@@ -189,19 +189,19 @@ async def _call(
 
 
 async def _issued(crib: Crib, source: FileSource, definition: ToolDefinition, command: str) -> Tool:
-    """The tool of a command; a server that knows more than its file is asked."""
+    """Return the tool of a command; a server may know more commands than its file."""
     from toolcrib.errors import ToolFailure
 
     id = f"{definition.id.lower()}.{command}"
-    found = crib.catalog.view(("*",)).names.get(id)
-    if found is None and definition.type == "mcp":
+    tool = crib.catalog.view(("*",)).names.get(id)
+    if tool is None and definition.type == "mcp":
         try:
             await source.live(definition.id)
         except ToolFailure as error:
             raise CommandError(
                 error.message, error.hint or "`toolcrib tools health` looks at it", exit_code=1
             ) from None
-        found = crib.catalog.view(("*",)).names.get(id)
-    if found is None:
+        tool = crib.catalog.view(("*",)).names.get(id)
+    if tool is None:
         raise _no_command(definition, command)
-    return found
+    return tool

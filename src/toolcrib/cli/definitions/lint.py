@@ -36,33 +36,33 @@ async def lint(
 
     Exit code 1 where there is an error; warnings are none.
     """
-    found = await _looked_at(selection.wanted(terminal, root, pack), targets or ())
-    errors = any(problem.severity == "error" for one in found for problem in one.problems)
+    definitions = await _looked_at(selection.wanted(terminal, root, pack), targets or ())
+    errors = any(problem.severity == "error" for one in definitions for problem in one.problems)
     if terminal.json:
-        terminal.data({"files": [_data(one) for one in found]})
+        terminal.data({"files": [_data(one) for one in definitions]})
     else:
-        _show(terminal, found)
+        _show(terminal, definitions)
     return 1 if errors else 0
 
 
 async def _looked_at(wanted: DefinitionSelection, targets: Sequence[str]) -> list[ToolDefinition]:
     """The definitions in these files and folders, and of these ids; without any, all.
 
-    What holds no tool is told only of a file that was named.
+    A file without a tool is reported only if it was named.
     """
     from toolcrib.definitions.library import UnresolvedTool
 
-    given = [selection.there(one) if selection.is_path(one) else one for one in targets]
-    single = {one for one in given if isinstance(one, Path) and one.is_file()}
+    paths_and_ids = [selection.there(one) if selection.is_path(one) else one for one in targets]
+    single = {one for one in paths_and_ids if isinstance(one, Path) and one.is_file()}
     async with selection.opened(wanted) as source:
         try:
-            found = await source.lint(*given)
+            definitions = await source.lint(*paths_and_ids)
         except UnresolvedTool as error:
             close = f"did you mean {' or '.join(error.suggestions)}?" if error.suggestions else "name a file, or its id"
             raise CommandError(error.message, close, exit_code=1, code=error.code) from None
         except OSError as error:
             raise CommandError(f"It cannot be read: {error}", "check its permissions", exit_code=1) from None
-    return [one for one in found if one.status != "not_a_tool" or one.path in single]
+    return [one for one in definitions if one.status != "not_a_tool" or one.path in single]
 
 
 def _data(one: ToolDefinition) -> dict[str, Any]:
@@ -76,17 +76,17 @@ def _data(one: ToolDefinition) -> dict[str, Any]:
     }
 
 
-def _show(terminal: Terminal, found: Sequence[ToolDefinition]) -> None:
+def _show(terminal: Terminal, definitions: Sequence[ToolDefinition]) -> None:
     counts: Counter[str] = Counter()
-    for one in found:
+    for one in definitions:
         if one.status == "not_a_tool":
             terminal.text(f"{one.path}: holds no tool", "dim")
         for problem in one.problems:
             counts[problem.severity] += 1
-            terminal.text(selection.told(one, problem), selection.SEVERITIES[problem.severity])
-    told = ", ".join(_counted(counts[name], word) for name, word in _WORDS.items() if counts[name])
+            terminal.text(selection.problem_line(one, problem), selection.SEVERITIES[problem.severity])
+    summary = ", ".join(_counted(counts[name], word) for name, word in _WORDS.items() if counts[name])
     style = "red" if counts["error"] else "green"
-    terminal.text(f"{_counted(len(found), 'file')}: {told or 'nothing is wrong'}", style)
+    terminal.text(f"{_counted(len(definitions), 'file')}: {summary or 'nothing is wrong'}", style)
 
 
 def _counted(count: int, word: str) -> str:

@@ -76,7 +76,7 @@ def _may_change(target: str, path: Path, dry_run: bool) -> None:
     """A file that comes with the package is nobody's to change, unless its path is named.
 
     Raises:
-        Trouble: it is one of those.
+        CommandError: it is one of those.
     """
     if not dry_run and not selection.is_path(target) and path.is_relative_to(selection.SHIPPED):
         advice = f"copy {path} to .toolcrib/tools of your project, where it replaces this one"
@@ -87,16 +87,16 @@ def _named(path: Path, backup: str) -> Path:
     """A backup by its path, or by its name among those of the file.
 
     Raises:
-        Trouble: there is none.
+        CommandError: there is none.
     """
     from toolcrib.definitions.migration import backups_of
 
-    found = next((one for one in (Path(backup).absolute(), backups_of(path) / backup) if one.is_file()), None)
-    if found is None:
+    match = next((one for one in (Path(backup).absolute(), backups_of(path) / backup) if one.is_file()), None)
+    if match is None:
         there = sorted(one.name for one in backups_of(path).glob("*.yaml"))
         advice = f"there are {', '.join(there)}" if there else f"there is none in {backups_of(path)}"
         raise CommandError(f"There is no backup {backup}", advice, exit_code=1, code="not_found")
-    return found
+    return match
 
 
 async def diff(  # noqa: PLR0913 - the options of a command
@@ -125,11 +125,11 @@ async def diff(  # noqa: PLR0913 - the options of a command
         )
     async with selection.opened(selection.wanted(terminal, root, pack)) as source:
         path = await selection.path_of(source, target)
-        told, with_ = await _compared(source, path, other, migrated, rolled_back)
+        difference, with_ = await _compared(source, path, other, migrated, rolled_back)
     if terminal.json:
-        terminal.data({"path": str(path), "with": with_, "changed": bool(told), "diff": told})
-    elif told:
-        _draw(terminal, told)
+        terminal.data({"path": str(path), "with": with_, "changed": bool(difference), "diff": difference})
+    elif difference:
+        _draw(terminal, difference)
     else:
         terminal.say(f"{path} is the same as {with_}")
     return 0
@@ -146,8 +146,8 @@ async def _compared(
     if rolled_back:
         return (await migration.rollback(path, dry_run=True)).diff, "what rollback makes of it"
     if other is None:
-        found = await asyncio.to_thread(_backup, path)
-        return await asyncio.to_thread(_lines, found, path), str(found)
+        newest = await asyncio.to_thread(_backup, path)
+        return await asyncio.to_thread(_lines, newest, path), str(newest)
     second = await selection.path_of(source, other)
     return await asyncio.to_thread(_lines, path, second), str(second)
 
@@ -156,17 +156,17 @@ def _backup(path: Path) -> Path:
     """The newest backup of a file.
 
     Raises:
-        Trouble: there is none.
+        CommandError: there is none.
     """
     from toolcrib.definitions.migration import backups_of
     from toolcrib.definitions.reader import read
 
     id = read(path.read_bytes(), path=path).id
-    found = sorted(one for one in backups_of(path).glob("*.yaml") if one.name.startswith(f"{id}."))
-    if not found:
+    backups = sorted(one for one in backups_of(path).glob("*.yaml") if one.name.startswith(f"{id}."))
+    if not backups:
         advice = "name another file, or say --migrated or --rolled-back"
         raise CommandError(f"There is no backup of '{id}' in {backups_of(path)}", advice, exit_code=1, code="not_found")
-    return found[-1]
+    return backups[-1]
 
 
 def _lines(first: Path, second: Path) -> str:
@@ -176,8 +176,8 @@ def _lines(first: Path, second: Path) -> str:
         old, new = (decoded(path.read_bytes())[0].splitlines(keepends=True) for path in (first, second))
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"They cannot be compared: {error}", "name two definition files") from None
-    told = difflib.unified_diff(old, new, str(first), str(second))
-    return "".join(line if line.endswith("\n") else f"{line}\n" for line in told)
+    difference = difflib.unified_diff(old, new, str(first), str(second))
+    return "".join(line if line.endswith("\n") else f"{line}\n" for line in difference)
 
 
 def _tell(terminal: Terminal, done: Rewrite, *, dry_run: bool) -> int:
@@ -188,8 +188,8 @@ def _tell(terminal: Terminal, done: Rewrite, *, dry_run: bool) -> int:
     version = read(done.after).schema_version
     if terminal.json:
         backup = None if done.backup is None else str(done.backup)
-        said = {"path": str(done.path), "changed": changed, "dry_run": dry_run, "schema_version": version}
-        terminal.data({**said, "backup": backup, "diff": done.diff})
+        report = {"path": str(done.path), "changed": changed, "dry_run": dry_run, "schema_version": version}
+        terminal.data({**report, "backup": backup, "diff": done.diff})
     elif not changed:
         terminal.say(f"{near(done.path)} is so already: nothing is changed.")
     elif dry_run:

@@ -186,7 +186,7 @@ async def new(
         raise CommandError(f"'{name}' is no id", "take small letters, digits and hyphens, at most 32")
     wanted = selection.wanted(terminal, None, None)
     folder = _folder(wanted, root)
-    kind = type or await _asked(terminal)
+    kind = type or await _prompted_kind(terminal)
     files = {folder / f"{name}.yaml": await _text(wanted, name, kind)}
     if kind == "local":
         files[folder / f"{name}.py"] = _SCRIPT.replace("<id>", name)
@@ -208,7 +208,7 @@ def _folder(wanted: DefinitionSelection, root: list[str] | None) -> Path:
     return wanted.project / root[0] if root else selection.usual_roots(wanted.project)[0].path
 
 
-async def _asked(terminal: Terminal) -> Kind:
+async def _prompted_kind(terminal: Terminal) -> Kind:
     from toolcrib.cli.prompts import LeftOpen, pick
 
     if terminal.interactive:
@@ -230,15 +230,15 @@ async def _text(wanted: DefinitionSelection, name: str, kind: Kind) -> str:
         **(await _member(wanted, name) if kind == "meta" else {}),
     }
     text = f"{_HEAD}{starter.block}{_SCHEMA}{_KNOWLEDGE}"
-    return re.sub(r"<(\w+)>", lambda found: words[found[1]], text)
+    return re.sub(r"<(\w+)>", lambda match: words[match[1]], text)
 
 
 async def _member(wanted: DefinitionSelection, name: str) -> dict[str, str]:
     """A tool that a tool of tools can begin with."""
     shipped = selection.usual_roots(wanted.project)[-1].path
     async with selection.opened(wanted) as source:
-        found = await selection.resolved(source, None)
-        for one in sorted(found, key=lambda one: one.root == shipped):
+        definitions = await selection.resolved(source, None)
+        for one in sorted(definitions, key=lambda one: one.root == shipped):
             command = _runnable(one)
             if one.id != name and command is not None:
                 return {"member": one.id, "member_command": command, "member_input": compact(_input(one, command))}
@@ -264,7 +264,7 @@ def _write(files: dict[Path, str]) -> None:
     """Writes what is not there yet.
 
     Raises:
-        Trouble: something is, or it cannot be written.
+        CommandError: something is, or it cannot be written.
     """
     for path in files:
         if path.exists():

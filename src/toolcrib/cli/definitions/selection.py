@@ -49,7 +49,7 @@ class DefinitionSelection(NamedTuple):
 
     @property
     def named(self) -> bool:
-        """True if somebody said where to look."""
+        """True if roots or packs were named."""
         return bool(self.roots or self.packs)
 
     @property
@@ -82,7 +82,7 @@ async def opened(wanted: DefinitionSelection) -> AsyncIterator[FileSource]:
     """The definition files that are wanted, and let go of again.
 
     Raises:
-        Trouble: a root is not there.
+        CommandError: a root is not there.
         Refused: a pack is not there.
     """
     source = source_of(wanted)
@@ -104,19 +104,19 @@ def settings(wanted: DefinitionSelection) -> Files:
     from toolcrib.cli.config.sources import Files
     from toolcrib.definitions.roots import pack_roots, projects_of, rooted
 
-    said = _configured(wanted)
+    configured = _configured(wanted)
     own = rooted([_root(root, wanted.project) for root in wanted.roots])
-    trusted = tuple(name for files in said for name in files.trusted_packs)
+    trusted = tuple(name for files in configured for name in files.trusted_packs)
     places = [wanted.project, *projects_of(own)]
     first = [root for pack in dict.fromkeys(wanted.packs) for root in pack_roots(pack, places, trusted)]
     if not wanted.packs:
-        first = [root for files in said for pack in files.packs for root in _pack(pack, places, trusted)]
-    usual = [root for files in said for root in files.roots] + list(usual_roots(wanted.project))
+        first = [root for files in configured for pack in files.packs for root in _pack(pack, places, trusted)]
+    usual = [root for files in configured for root in files.roots] + list(usual_roots(wanted.project))
     return Files(
         (*first, *(own or rooted(usual))),
-        registry=next((files.registry for files in said if files.registry is not None), None),
-        values={id: values for files in said for id, values in files.values.items()},
-        workspace=next((files.workspace for files in said), None),
+        registry=next((files.registry for files in configured if files.registry is not None), None),
+        values={id: values for files in configured for id, values in files.values.items()},
+        workspace=next((files.workspace for files in configured), None),
     )
 
 
@@ -154,8 +154,8 @@ def _of_object(choice: Choice) -> list[Files]:
 
     crib = chosen(choice)
     place = Path(crib.folders.workspace)
-    found = [source for source in crib.stock.sources if isinstance(source, FileSource)]
-    return [Files(source.library.roots, workspace=place) for source in found]
+    sources = [source for source in crib.stock.sources if isinstance(source, FileSource)]
+    return [Files(source.library.roots, workspace=place) for source in sources]
 
 
 def _root(text: str, project: Path) -> Path:
@@ -181,26 +181,26 @@ async def resolved(source: FileSource, ids: Iterable[str] | None) -> list[ToolDe
     """The usable definitions of these ids, or all that there are.
 
     Raises:
-        Trouble: there is none of an id.
+        CommandError: there is none of an id.
     """
     from toolcrib.definitions.library import UnresolvedTool
 
     if not ids:
         return [one for one in await source.list() if one.status in ("ok", "degraded")]
-    found = await source.resolve_many(ids)
-    for one in found.values():
+    results = await source.resolve_many(ids)
+    for one in results.values():
         if isinstance(one, UnresolvedTool):
             raise CommandError(
                 one.message, one.hint or "`toolcrib tools list` shows what there is", exit_code=1, code=one.code
             )
-    return [one for one in found.values() if not isinstance(one, UnresolvedTool)]
+    return [one for one in results.values() if not isinstance(one, UnresolvedTool)]
 
 
 async def path_of(source: FileSource, target: str) -> Path:
     """The file that somebody named: by its path, or by the id of its tool, which may be invalid.
 
     Raises:
-        Trouble: there is none.
+        CommandError: there is none.
     """
     if is_path(target):
         return there(target)
@@ -215,7 +215,7 @@ def there(target: str) -> Path:
     """A file, or folder, that somebody named.
 
     Raises:
-        Trouble: it is not there.
+        CommandError: it is not there.
     """
     path = Path(target).absolute()
     if not path.exists():
@@ -270,8 +270,8 @@ def whole(definition: ToolDefinition) -> dict[str, Any]:
     """
     from toolcrib.yaml import thaw
 
-    said = thaw(definition.tool)
-    told = {
+    written = thaw(definition.tool)
+    described = {
         **entry(definition),
         "reason": definition.reason,
         "trusted": definition.trusted,
@@ -279,7 +279,7 @@ def whole(definition: ToolDefinition) -> dict[str, Any]:
         "commands": [as_data(command) for command in definition.commands],
         "extra": thaw(definition.extra),
     }
-    return {**said, **told, "written": {key: said[key] for key in (*told, "written") if key in said}}
+    return {**written, **described, "written": {key: written[key] for key in (*described, "written") if key in written}}
 
 
 def as_data(command: Command) -> dict[str, Any]:
@@ -287,7 +287,7 @@ def as_data(command: Command) -> dict[str, Any]:
     from toolcrib.yaml import thaw
 
     return {
-        **thaw(command.said),
+        **thaw(command.fields),
         "name": command.name,
         "description": command.description,
         "input_schema": thaw(command.input_schema),
@@ -312,7 +312,7 @@ def table(terminal: Terminal, definitions: Sequence[ToolDefinition]) -> None:
     for one in definitions:
         for problem in one.problems:
             if problem.severity == "error":
-                terminal.text(told(one, problem), SEVERITIES[problem.severity])
+                terminal.text(problem_line(one, problem), SEVERITIES[problem.severity])
 
 
 def _row(one: ToolDefinition) -> Sequence[Cell]:
@@ -330,7 +330,7 @@ def _row(one: ToolDefinition) -> Sequence[Cell]:
     )
 
 
-def told(definition: ToolDefinition, problem: YamlProblem) -> str:
+def problem_line(definition: ToolDefinition, problem: YamlProblem) -> str:
     """A problem in one line, with its place and what would mend it."""
     file = near(definition.path)
     place = f"{file}:{problem.line}:{problem.column}" if problem.line else file
@@ -367,7 +367,7 @@ def show(terminal: Terminal, definition: ToolDefinition) -> None:
         ]
         terminal.table(("Command", "Effect", "What it does"), rows, indent=2)
     for problem in definition.problems:
-        terminal.text(told(definition, problem), SEVERITIES[problem.severity])
+        terminal.text(problem_line(definition, problem), SEVERITIES[problem.severity])
 
 
 def show_command(terminal: Terminal, definition: ToolDefinition, command: Command) -> None:
@@ -378,9 +378,9 @@ def show_command(terminal: Terminal, definition: ToolDefinition, command: Comman
 
     terminal.text(f"{definition.id}.{command.name}", "bold")
     terminal.text(command.description or f"A command of {definition.name}")
-    given = list(arguments(thaw(command.input_schema) or {}))
-    if given:
-        rows = [(one.name, one.type, "yes" if one.required else "", one.default, one.description) for one in given]
+    parameters = list(arguments(thaw(command.input_schema) or {}))
+    if parameters:
+        rows = [(one.name, one.type, "yes" if one.required else "", one.default, one.description) for one in parameters]
         terminal.table(("Name", "Type", "Required", "Default", "Description"), rows, indent=2)
-    names = [one.name for one in given]
+    names = [one.name for one in parameters]
     terminal.text(f"\n{tool_help(definition, command.name, parameters=names)}")

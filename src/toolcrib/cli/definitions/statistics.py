@@ -1,4 +1,4 @@
-"""How tools of definition files are used, told from the logs of a crib; names and numbers alone."""
+"""How tools of definition files are used, from the logs of a crib; names and numbers alone."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ PAGE = 500
 
 
 async def usage(wanted: DefinitionSelection) -> ToolUsage:
-    """What the logs of the last month say; nothing where there is no store yet."""
+    """Return the usage of the last month from the logs; empty where there is no store yet."""
     from toolcrib.cli.store_choice import missing, opened
     from toolcrib.definitions.usage import KEPT_S, ToolUsage
 
-    found = ToolUsage(time.time() - KEPT_S)
+    collected = ToolUsage(time.time() - KEPT_S)
     crib = crib_of(wanted)
     if missing(crib.store) is not None:
-        return found
+        return collected
     async with opened(crib.store):
-        async for session in _sessions(crib, found.since):
+        async for session in _sessions(crib, collected.since):
             after = 0
             while events := await crib.store.read(session, after, limit=PAGE):
                 for event in events:
-                    found.take(session, event)
+                    collected.take(session, event)
                 after = events[-1].seq
-    return found
+    return collected
 
 
 async def _sessions(crib: Crib, since: float) -> AsyncIterator[str]:
@@ -55,22 +55,22 @@ def stats(source: FileSource, definition: ToolDefinition, numbers: dict[str, Any
     space = f"{definition.id.lower()}."
     uses = None if definition.path is None else source.library.uses().get(definition.path)
     return {
-        "commands": {tool.removeprefix(space): told for tool, told in numbers.items() if tool.startswith(space)},
+        "commands": {tool.removeprefix(space): counts for tool, counts in numbers.items() if tool.startswith(space)},
         "loads": 0 if uses is None else uses.loads,
         "cache_hits": 0 if uses is None else uses.hits,
     }
 
 
-def advised(found: ToolUsage, registry: Registry | None) -> list[dict[str, str]]:
-    """What a person may want to change in the registry."""
+def advised(usage: ToolUsage, registry: Registry | None) -> list[dict[str, str]]:
+    """Return changes to the registry that a person may want."""
     from toolcrib.definitions.usage import advice
 
-    return [] if registry is None else [one._asdict() for one in advice(found, registry)]
+    return [] if registry is None else [one._asdict() for one in advice(usage, registry)]
 
 
-def show(terminal: Terminal, found: Iterable[tuple[str, dict[str, Any]]]) -> None:
+def show(terminal: Terminal, tools: Iterable[tuple[str, dict[str, Any]]]) -> None:
     """The numbers of tools for people."""
-    rows = [(tool, *_cells(told)) for tool, told in found]
+    rows = [(tool, *_cells(counts)) for tool, counts in tools]
     terminal.text("")
     if rows:
         terminal.table(("Used", "Calls", "Failures", "Rejected by", "Median", "p95", "Tokens", "Sessions"), rows)

@@ -33,7 +33,7 @@ class ListOptions(NamedTuple):
 
 
 class DefinitionList(NamedTuple):
-    """Definition files, and how their tools were used if that was asked for."""
+    """Definition files, and how their tools were used if requested."""
 
     definitions: list[ToolDefinition]
     numbers: dict[str, Any] | None
@@ -59,56 +59,56 @@ async def gathered(terminal: Terminal, wanted: DefinitionSelection, how: ListOpt
     """The definition files that are wanted.
 
     Raises:
-        Trouble: a root, or the registry, is not there.
+        CommandError: a root, or the registry, is not there.
         Refused: a pack is not there.
     """
     used = await statistics.usage(wanted) if how.stats else None
     async with selection.opened(wanted) as source:
         registry = _registry(terminal, source, how.registry)
-        found = _searched(list(await source.list(all=how.all)), how, registry)
+        definitions = _searched(list(await source.list(all=how.all)), how, registry)
         if how.live:
-            found = await asyncio.gather(*(selection.as_served(source, one) for one in found))
+            definitions = await asyncio.gather(*(selection.as_served(source, one) for one in definitions))
         numbers = None if used is None else used.numbers()
-        entries = [selection.entry(one) for one in found]
-        for one, said in zip(found, entries, strict=True):
+        entries = [selection.entry(one) for one in definitions]
+        for one, data in zip(definitions, entries, strict=True):
             if numbers is not None:
-                said["stats"] = statistics.stats(source, one, numbers)
-    return DefinitionList(found, numbers, entries, [] if used is None else statistics.advised(used, registry))
+                data["stats"] = statistics.stats(source, one, numbers)
+    return DefinitionList(definitions, numbers, entries, [] if used is None else statistics.advised(used, registry))
 
 
-def _registry(terminal: Terminal, source: FileSource, given: str | None) -> Registry | None:
+def _registry(terminal: Terminal, source: FileSource, path: str | None) -> Registry | None:
     from toolcrib.definitions.registry import load
 
-    if given is None:
+    if path is None:
         return source.registry
-    if not Path(given).is_file():
-        raise CommandError(f"There is no file {given}", "--registry takes a registry of tools")
-    found = load(Path(given))
-    if found.warning is not None and not terminal.json:
-        terminal.say(found.warning, "yellow")
-    return found
+    if not Path(path).is_file():
+        raise CommandError(f"There is no file {path}", "--registry takes a registry of tools")
+    registry = load(Path(path))
+    if registry.warning is not None and not terminal.json:
+        terminal.say(registry.warning, "yellow")
+    return registry
 
 
-def _searched(found: list[ToolDefinition], how: ListOptions, registry: Registry | None) -> list[ToolDefinition]:
+def _searched(definitions: list[ToolDefinition], how: ListOptions, registry: Registry | None) -> list[ToolDefinition]:
     """Those of the namespaces that fit the words, the best first."""
     from toolcrib.definitions.search import rank, subject
 
     if how.namespaces:
-        found = [one for one in found if one.id.lower() in how.namespaces]
+        definitions = [one for one in definitions if one.id.lower() in how.namespaces]
     if not how.search:
-        return found
-    subjects = {subject(one, None if registry is None else registry.entry(one.id)): one for one in found}
+        return definitions
+    subjects = {subject(one, None if registry is None else registry.entry(one.id)): one for one in definitions}
     return [subjects[best] for best in rank(how.search, subjects, len(subjects))]
 
 
-def needs_crib(wanted: DefinitionSelection, found: Collection[ToolDefinition]) -> bool:
+def needs_crib(wanted: DefinitionSelection, definitions: Collection[ToolDefinition]) -> bool:
     """True if the tools of the crib are listed too; where there is none, files of the project or user are enough."""
     if wanted.named:
         return False
     if wanted.has_crib:
         return True
     shipped = selection.usual_roots(wanted.project)[-1].path
-    return all(one.root == shipped for one in found)
+    return all(one.root == shipped for one in definitions)
 
 
 def kind(crib: Crib, tool: Tool) -> str:
@@ -141,11 +141,13 @@ async def show(terminal: Terminal, wanted: DefinitionSelection, name: str, other
         except UnresolvedTool as error:
             return _fail(terminal, error, name, others)
     if terminal.json:
-        told = selection.whole(definition)
-        found = definition.command(command)
-        terminal.data({"ok": True, "tool": told if found is None else {**told, "command": selection.as_data(found)}})
-    elif (found := definition.command(command)) is not None:
-        selection.show_command(terminal, definition, found)
+        described = selection.whole(definition)
+        chosen = definition.command(command)
+        terminal.data(
+            {"ok": True, "tool": described if chosen is None else {**described, "command": selection.as_data(chosen)}}
+        )
+    elif (chosen := definition.command(command)) is not None:
+        selection.show_command(terminal, definition, chosen)
     else:
         selection.show(terminal, definition)
     return 0

@@ -80,8 +80,8 @@ async def health(terminal: Terminal, ids: Ids = None, root: RootOption = None, p
     if not terminal.debug:  # the table says it
         logging.getLogger("toolcrib.files").setLevel(logging.ERROR)
     async with selection.opened(selection.wanted(terminal, root, pack)) as source:
-        found = await selection.resolved(source, ids)
-        reports = await asyncio.gather(*(source.health(one.id) for one in found))
+        definitions = await selection.resolved(source, ids)
+        reports = await asyncio.gather(*(source.health(one.id) for one in definitions))
     if terminal.json:
         terminal.data({"tools": [report.data() for report in reports]})
     else:
@@ -142,10 +142,10 @@ def _stand_in(source: FileSource, definition: ToolDefinition, tool: Tool, exampl
     from toolcrib.yaml import thaw
 
     async def run(ctx: Any, values: Any) -> Any:
-        said = example.said
-        if "error" in said:
+        recorded = example.fields
+        if "error" in recorded:
             raise ToolFailure("failed", example.message or "It failed", retryable=False)
-        shaped = await transforms.after(definition, tool.name, thaw(said.get("output")), source.sandboxes)
+        shaped = await transforms.after(definition, tool.name, thaw(recorded.get("output")), source.sandboxes)
         if shaped.warnings:
             raise ToolFailure("failed", shaped.warnings[0], retryable=False)
         return shaped.data
@@ -182,7 +182,7 @@ async def _live(crib: Crib, source: FileSource, definition: ToolDefinition, effe
 
 
 async def _called(session: Session, tool: str, example: CommandExample) -> Result:
-    """What a call gives; whoever tests has said yes to what it asks."""
+    """Return the result of a call; its confirmations are accepted."""
     from toolcrib.cli.questions import user
     from toolcrib.types import By
     from toolcrib.yaml import thaw
@@ -190,8 +190,8 @@ async def _called(session: Session, tool: str, example: CommandExample) -> Resul
     call = await session.submit(tool, thaw(example.input), by=By("user", user()))
     async for event in session.events():
         if event.kind == "waiting":
-            asked = event.fields["question"]
-            await session.answer(asked["id"], "accept" if asked["kind"] == "confirm" else "decline", actor=user())
+            question = event.fields["question"]
+            await session.answer(question["id"], "accept" if question["kind"] == "confirm" else "decline", actor=user())
         if event.kind == "done" and event.call == call.id:
             break
     return await session.result(call.id)
@@ -200,7 +200,7 @@ async def _called(session: Session, tool: str, example: CommandExample) -> Resul
 def _reason(example: CommandExample, result: Result) -> str | None:
     """Why a call did not end as its example says."""
     failure = result.failure
-    if "error" not in example.said:
+    if "error" not in example.fields:
         return None if failure is None else f"{failure.code}: {failure.message}"
     if failure is None:
         return f"it succeeded, but it must fail: {example.message}"
@@ -215,7 +215,7 @@ def _recorded(name: str) -> list[dict[str, Any]]:
         lines = Path(name).read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"Cannot read {name}: {error}", "--cases takes a file with a JSON object a line") from None
-    found = []
+    cases = []
     for number, line in enumerate(lines, 1):
         try:
             case = json.loads(line) if line.strip() else None
@@ -223,8 +223,8 @@ def _recorded(name: str) -> list[dict[str, Any]]:
             raise CommandError(f"{name}:{number}: this is no JSON: {error}", "write a JSON object a line") from None
         if case is not None and not isinstance(case, dict):
             raise CommandError(f"{name}:{number}: expected a JSON object, got {short(line, 40)}", "write one a line")
-        found += [case] if case is not None else []
-    return found
+        cases += [case] if case is not None else []
+    return cases
 
 
 async def _replayed(source: FileSource, cases: list[dict[str, Any]], ids: Sequence[str]) -> list[ExampleReport]:

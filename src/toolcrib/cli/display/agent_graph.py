@@ -34,14 +34,14 @@ class GraphEdge(NamedTuple):
 
 def edges(agents: Agents) -> list[GraphEdge]:
     """All of them, in the order of the agents."""
-    registry, found = agents.registry, []
+    registry, made = agents.registry, []
     for name, agent in registry.items():
         transfer, call = registry.reached(agent, "transfer"), registry.reached(agent, "call")
         for target in registry:
             if target in transfer or target in call:
                 returns = target in transfer and transfer[target].returns
-                found.append(GraphEdge(name, target, target in transfer, target in call, returns))
-    return found
+                made.append(GraphEdge(name, target, target in transfer, target in call, returns))
+    return made
 
 
 def mermaid(agents: Agents) -> str:

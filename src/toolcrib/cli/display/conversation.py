@@ -25,7 +25,7 @@ class ConversationDisplay:
         self._names = names and terminal.out.is_terminal
         self._cards = RunProgress(terminal)
         self._open: Any = None  # the stream on which a line is not finished
-        self._said = ""
+        self._shown = ""
         self._shows: dict[str, Callable[[Mapping[str, Any]], None]] = {
             "run_started": self._run_started,
             "turn_started": self._turn_started,
@@ -71,7 +71,7 @@ class ConversationDisplay:
     # What agents say
 
     def _main(self, data: Mapping[str, Any]) -> bool:
-        """True if it is said in the conversation itself, and not by an agent that works for another."""
+        """True if it belongs to the conversation itself, and not to an agent that works for another."""
         run = self._thread.runs.get(data.get("run") or "")
         return run is None or run.parent is None
 
@@ -81,7 +81,7 @@ class ConversationDisplay:
 
     def _turn_started(self, data: Mapping[str, Any]) -> None:
         if self._main(data):
-            self._said = ""
+            self._shown = ""
 
     def _text(self, data: Mapping[str, Any]) -> None:
         if not self._main(data):
@@ -92,7 +92,7 @@ class ConversationDisplay:
         if self._names and not self._open:
             agent = self._thread.runs[data["run"]].agent
             self.terminal.out.print(styled(f"{agent}: ", AGENT), end="")
-        self._said += data["delta"]
+        self._shown += data["delta"]
         self._write(data["delta"])
 
     def _write(self, text: str) -> None:
@@ -129,26 +129,26 @@ class ConversationDisplay:
         answer = data.get("answer")
         if not isinstance(answer, str) and answer is not None:
             self.terminal.pretty(answer)
-        elif answer and not self._said.endswith(answer[-200:]):
+        elif answer and not self._shown.endswith(answer[-200:]):
             self.terminal.text(answer)
         if data["reason"] != "answered":
             self.terminal.say(ending(data), "yellow" if data["reason"] == "stopped" else "red")
 
 
 def ending(data: Mapping[str, Any]) -> str:
-    """Why a run ended without an answer, in words."""
-    told = (data.get("code"), data.get("detail"))
-    why = ": ".join(str(one) for one in told if one and one != data["reason"])  # not `failed: failed`
+    """Describe why a run ended without an answer."""
+    details = (data.get("code"), data.get("detail"))
+    why = ": ".join(str(one) for one in details if one and one != data["reason"])  # not `failed: failed`
     word = {"stopped": "was stopped", "failed": "failed", "cancelled": "was cancelled"}[data["reason"]]
     return f"✗ {data['agent']} {word}{f': {why}' if why else ''}"
 
 
 def spent(usage: Mapping[str, Any] | None, turns: int | None = None) -> str:
-    """What was used, in words: turns, tokens, and the cost where it is known."""
-    given = usage or {}
+    """Describe usage: turns, tokens, and the cost where it is known."""
+    counts = usage or {}
     parts = [] if turns is None else [f"{turns} turn{'' if turns == 1 else 's'}"]
-    cached = f" ({given['cached']:,} cached)" if given.get("cached") else ""
-    parts.append(f"{given.get('input', 0):,} tokens in{cached}, {given.get('output', 0):,} out")
-    if given.get("cost") is not None:
-        parts.append(f"${given['cost']:.4f}")
+    cached = f" ({counts['cached']:,} cached)" if counts.get("cached") else ""
+    parts.append(f"{counts.get('input', 0):,} tokens in{cached}, {counts.get('output', 0):,} out")
+    if counts.get("cost") is not None:
+        parts.append(f"${counts['cost']:.4f}")
     return ", ".join(parts)

@@ -117,8 +117,8 @@ def _done(data: Mapping[str, Any]) -> str:
     if not data["ok"]:
         failure = data["failure"]
         return f"[{failure['code']}] {failure['message']}{took}"
-    given = data.get("content") or data.get("data")
-    return f"ok{took}: {compact(given)}"
+    value = data.get("content") or data.get("data")
+    return f"ok{took}: {compact(value)}"
 
 
 def _opened(data: Mapping[str, Any]) -> str:
@@ -128,8 +128,8 @@ def _opened(data: Mapping[str, Any]) -> str:
 
 def _message(data: Mapping[str, Any]) -> str:
     calls = ", ".join(f"{call['tool']} {call['args']}" for call in data.get("calls", ()))
-    said = f"{data.get('agent') or data['role']}: {data['content']}"
-    return f"{said} [calls {calls}]" if calls else said
+    text = f"{data.get('agent') or data['role']}: {data['content']}"
+    return f"{text} [calls {calls}]" if calls else text
 
 
 def _handover(data: Mapping[str, Any]) -> str:

@@ -12,8 +12,8 @@ MARKS = ("»", "«")
 
 def passages(data: Any) -> Iterator[str]:
     """Yield a line for each value of a question that was seen inside a text, with the value marked in its passage."""
-    found = data.get("origins") if isinstance(data, Mapping) else None
-    for seen in found if isinstance(found, list | tuple) else ():
+    origins = data.get("origins") if isinstance(data, Mapping) else None
+    for seen in origins if isinstance(origins, list | tuple) else ():
         if isinstance(seen, Mapping) and isinstance(seen.get("passage"), str):
             place = ", ".join(str(seen[name]) for name in ("call", "tool", "path") if seen.get(name))
             yield f"{place}: {_marked(_line(seen['passage']), _line(str(seen.get('value', ''))))}"

@@ -32,7 +32,7 @@ class CallProgress:
     tool: str
     args: Mapping[str, Any]
     depth: int = 0
-    said: tuple[Any, int] = (None, -1)
+    last_news: tuple[Any, int] = (None, -1)
     tail: str = ""
     task: TaskID | None = None
     alone: bool = False
@@ -99,8 +99,8 @@ class RunProgress:
         if result.failure is None:
             self._view.end(card, f"{card.indent}✓ {what}{took}: {_gist(card, result.data, result.text)}", "green")
         else:
-            said = f"[{result.failure.code}] {short(result.failure.message, WIDE)}"
-            self._view.end(card, f"{card.indent}✗ {what}{took}: {said}", "red")
+            failure = f"[{result.failure.code}] {short(result.failure.message, WIDE)}"
+            self._view.end(card, f"{card.indent}✗ {what}{took}: {failure}", "red")
 
     def stop(self) -> None:
         """Leaves the screen to others; the next event takes it again."""
@@ -129,8 +129,8 @@ class _PlainLines:
     def progress(self, card: CallProgress, data: Mapping[str, Any]) -> None:
         """A line for each message and each tenth."""
         news = (data.get("message"), int((data.get("progress") or 0) * 10))
-        if news != card.said:
-            card.said = news
+        if news != card.last_news:
+            card.last_news = news
             self._end_line()
             self._terminal.say(f"{card.indent}… {'' if card.alone else f'{card.tool}: '}{progress(data)}")
 

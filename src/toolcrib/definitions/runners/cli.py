@@ -1,4 +1,4 @@
-"""Commands of programs: a template or the arguments as given, and what the program printed as the result."""
+"""Commands of programs: a template or the plain arguments, and what the program printed as the result."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def runner(definition: ToolDefinition, command: Command, settings: RunnerSetting
     """
     line = template(command)
     name = command.program or definition.specific.get("executable", _only(definition))
-    if name is None and line is not None and "cli_args" not in command.said:
+    if name is None and line is not None and "cli_args" not in command.fields:
         name, line = _first(line), ArgumentTemplate(line.words[1:])
     elif (
         line is not None
         and line.words[:1] == (templates.TextTemplate((str(name),)),)
-        and "cli_args" not in command.said
+        and "cli_args" not in command.fields
     ):
         line = ArgumentTemplate(line.words[1:])
     if name is None or (line is None and not command.listed):
@@ -86,22 +86,22 @@ def template(command: Command) -> ArgumentTemplate | None:
     Raises:
         BadTemplate: it cannot be read.
     """
-    if command.said.get("cli_args") is not None:
-        return templates.words(command.said["cli_args"])
-    if command.said.get("exec_template") is not None:
-        return templates.command_line(command.said["exec_template"])
+    if command.fields.get("cli_args") is not None:
+        return templates.words(command.fields["cli_args"])
+    if command.fields.get("exec_template") is not None:
+        return templates.command_line(command.fields["exec_template"])
     return None
 
 
 def _of_program(
     definition: ToolDefinition, command: Command, settings: RunnerSettings, name: str, line: ArgumentTemplate | None
 ) -> Runner:
-    """A command with its template, or with arguments as given."""
+    """Return the runner of a command with its template, or with plain arguments."""
     if line is None:
         fixed = [name, *command.prefix]
-        given = ProgramRunner(definition, command, settings, lambda values: _as_given(fixed, values), _stdin)
-        said = protocol.schema(command, (), ())
-        return given.runner(name, said if "args" in said.get("properties", ()) else ARGV_SCHEMA)
+        program = ProgramRunner(definition, command, settings, lambda values: _as_given(fixed, values), _stdin)
+        schema = protocol.schema(command, (), ())
+        return program.runner(name, schema if "args" in schema.get("properties", ()) else ARGV_SCHEMA)
     may = dashed(command)
     filled = ProgramRunner(
         definition, command, settings, lambda values: [name, *line.fill(values, may.__contains__)], lambda values: None
@@ -114,19 +114,19 @@ def _as_given(fixed: list[str], values: Mapping[str, Any]) -> list[str]:
 
 
 def _stdin(values: Mapping[str, Any]) -> bytes | None:
-    given = values.get("stdin")
-    return None if given is None else str(given).encode(errors="replace")
+    value = values.get("stdin")
+    return None if value is None else str(value).encode(errors="replace")
 
 
 def dashed(command: Command) -> frozenset[str]:
     """The arguments that may begin with a dash, since their parameter says so."""
-    said = [(command.input_schema or {}).get("properties"), command.said.get("parameters")]
-    found = {str(one.get("name")) for one in _list(said[1]) if isinstance(one, Mapping) and one.get("allow_dash")}
-    for block in said:
+    blocks = [(command.input_schema or {}).get("properties"), command.fields.get("parameters")]
+    names = {str(one.get("name")) for one in _list(blocks[1]) if isinstance(one, Mapping) and one.get("allow_dash")}
+    for block in blocks:
         if isinstance(block, Mapping):
             inner = block.get("properties", block)
-            found |= {name for name, one in inner.items() if isinstance(one, Mapping) and one.get("allow_dash")}
-    return frozenset(found)
+            names |= {name for name, one in inner.items() if isinstance(one, Mapping) and one.get("allow_dash")}
+    return frozenset(names)
 
 
 def _list(value: Any) -> list[Any]:
@@ -173,8 +173,8 @@ class ProgramRunner:
         return _outcome(argv[0], finished, masks, self._form())
 
     def _form(self) -> str:
-        said = self.command.said.get("output", self.definition.specific.get("output"))
-        return said if said in ("json", "text") else "auto"
+        form = self.command.fields.get("output", self.definition.specific.get("output"))
+        return form if form in ("json", "text") else "auto"
 
 
 def listener(ctx: Context) -> processes.Tell:
@@ -191,8 +191,8 @@ def _outcome(name: str, finished: ProcessResult, masks: tuple[str, ...], form: s
     if finished.code != 0:
         last = (finished.stderr.strip() or finished.stdout.strip())[-processes.TAIL :].decode(errors="replace")
         ended = f"ended with exit code {finished.code}" if finished.code > 0 else f"died of signal {-finished.code}"
-        said = without(masks, last.strip()) or f"{name} {ended}"
-        raise ToolFailure("failed", said, metadata={"exit_code": finished.code})
+        message = without(masks, last.strip()) or f"{name} {ended}"
+        raise ToolFailure("failed", message, metadata={"exit_code": finished.code})
     text = finished.stdout.decode(errors="replace")
     data = None if form == "text" else _data(text, form)
     return without(masks, text if data is None else data)

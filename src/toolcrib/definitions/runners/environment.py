@@ -1,4 +1,4 @@
-"""The environment of programs and services: what every program is given, and the variables that a file declares.
+"""The environment of programs and services: what every program gets, and the variables that a file declares.
 
 Values of declared variables are secrets: they are handed to what runs, and masked in all that it says.
 """
@@ -34,14 +34,14 @@ class Variable:
 def declared(definition: ToolDefinition) -> tuple[Variable, ...]:
     """The variables of a file, each once: of its type's block, of the tool, and what it depends on."""
     depends = definition.tool.get("dependencies")
-    found = [
+    variables = [
         *_variables(definition.specific.get("environment_variables"), False),
         *_variables(definition.tool.get("environment_variables"), False),
         *_variables(depends.get("env_vars") if isinstance(depends, Mapping) else None, True),
         *_of_auth(definition),
     ]
     merged: dict[str, Variable] = {}
-    for one in found:
+    for one in variables:
         first = merged.get(one.name, one)
         merged[one.name] = Variable(one.name, first.required or one.required, first.description or one.description)
     return tuple(merged.values())
@@ -50,14 +50,14 @@ def declared(definition: ToolDefinition) -> tuple[Variable, ...]:
 def _variables(block: Any, required: bool) -> Iterator[Variable]:
     if isinstance(block, Mapping):
         block = [
-            {"name": name, **(said if isinstance(said, Mapping) else {"description": said})}
-            for name, said in block.items()
+            {"name": name, **(fields if isinstance(fields, Mapping) else {"description": fields})}
+            for name, fields in block.items()
         ]
     for entry in block if isinstance(block, list | tuple) else ():
-        said = entry if isinstance(entry, Mapping) else {"name": entry}
-        name = said.get("name")
+        fields = entry if isinstance(entry, Mapping) else {"name": entry}
+        name = fields.get("name")
         if isinstance(name, str) and _NAME.fullmatch(name):
-            yield Variable(name, bool(said.get("required", required)), str(said.get("description") or ""))
+            yield Variable(name, bool(fields.get("required", required)), str(fields.get("description") or ""))
 
 
 def _of_auth(definition: ToolDefinition) -> Iterator[Variable]:
@@ -77,14 +77,14 @@ def values(variables: Iterable[Variable], environ: Mapping[str, str]) -> dict[st
     Raises:
         ToolFailure: `unavailable`, a required one is not.
     """
-    found = {}
+    known = {}
     for one in variables:
         value = environ.get(one.name)
         if value:
-            found[one.name] = value
+            known[one.name] = value
         elif one.required:
             raise ToolFailure("unavailable", f"{one.name} is not set", hint=one.description or None, retryable=False)
-    return found
+    return known
 
 
 def for_program(secrets: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:

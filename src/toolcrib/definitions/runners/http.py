@@ -30,13 +30,13 @@ SPARE_S = 1.0
 
 
 def runner(definition: ToolDefinition, command: Command, settings: RunnerSettings) -> Runner | None:
-    """How a command of a service runs; None where there is no address, or nothing is said of a request.
+    """Return the runner of a command of a service; None where there is no address, or no request is described.
 
     Raises:
         BadTemplate: the address or a template does not hold.
     """
     base = definition.specific.get("base_url")
-    if base is None or not any(key in command.said for key in ("method", "path", "query", "body")):
+    if base is None or not any(key in command.fields for key in ("method", "path", "query", "body")):
         return None
     service = ServiceRunner(
         definition, command, settings, _target(base), RequestTemplate.read(base, definition, command), _auth(definition)
@@ -72,8 +72,8 @@ def _auth(definition: ToolDefinition) -> Mapping[str, Any]:
     if isinstance(auth.get("account"), str) and auth.get("type", "bearer") == "bearer" and "env" not in auth:
         return auth
     if auth and (auth.get("type") not in AUTHS or not isinstance(auth.get("env"), str)):
-        told = "its env the name of a variable; or its account the name of one that owners connect"
-        raise BadTemplate("auth", f"its type is one of {', '.join(AUTHS)}, {told}")
+        expected = "its env the name of a variable; or its account the name of one that owners connect"
+        raise BadTemplate("auth", f"its type is one of {', '.join(AUTHS)}, {expected}")
     return auth
 
 

@@ -33,7 +33,7 @@ def runner(definition: ToolDefinition, command: Command, settings: RunnerSetting
 
 
 class _Script:
-    """A script that is given the command and, on its standard input, the arguments; or what a template says."""
+    """A script that gets the command as argument and its arguments on standard input; or what a template says."""
 
     def __init__(self, definition: ToolDefinition, command: Command, settings: RunnerSettings) -> None:
         runtime = definition.specific.get("runtime")
@@ -81,13 +81,13 @@ def entry_point(definition: ToolDefinition) -> Path:
     Raises:
         BadTemplate: not inside the root of the file.
     """
-    said = definition.specific.get("entry_point")
-    if not isinstance(said, str) or not said or "\0" in said:
+    relative = definition.specific.get("entry_point")
+    if not isinstance(relative, str) or not relative or "\0" in relative:
         raise BadTemplate("entry_point", "it is the path of a script")
     if definition.path is None:
         raise BadTemplate("entry_point", "the definition has no file that it could lie beside")
     root = (definition.root or definition.path.parent).resolve()
-    found = (definition.path.parent / said).resolve()
-    if not found.is_relative_to(root):
-        raise BadTemplate("entry_point", f"{said!r} lies outside of the root")
-    return found
+    script = (definition.path.parent / relative).resolve()
+    if not script.is_relative_to(root):
+        raise BadTemplate("entry_point", f"{relative!r} lies outside of the root")
+    return script

@@ -30,11 +30,11 @@ def runner(definition: ToolDefinition, command: Command, settings: RunnerSetting
     Raises:
         BadTemplate: a step does not hold.
     """
-    said = definition.specific
+    block = definition.specific
     if command.name != "run":
         return None
-    if said.get("workflow") is not None:
-        steps = read_steps(said["workflow"])
+    if block.get("workflow") is not None:
+        steps = read_steps(block["workflow"])
         allowed = members(definition) or tuple(step.tool for step in steps)
         flow = Workflow(steps, allowed)
         called: Iterable[str] = [step.tool for step in steps]
@@ -43,8 +43,8 @@ def runner(definition: ToolDefinition, command: Command, settings: RunnerSetting
         ]
         schema = protocol.schema(command, [one for one in arguments if one.steps], ())
         return _runner(definition, command, schema, flow.run, worst(called, settings))
-    if said.get("orchestration") is not None:
-        directed = DirectedWorkflow(definition, _helper(said["orchestration"]), members(definition), settings)
+    if block.get("orchestration") is not None:
+        directed = DirectedWorkflow(definition, _helper(block["orchestration"]), members(definition), settings)
         schema = protocol.schema(command, (), ())
         return _runner(definition, command, schema, directed.run, worst(members(definition), settings))
     return None
@@ -71,10 +71,10 @@ def members(definition: ToolDefinition) -> tuple[str, ...]:
 
 def aggregated(definition: ToolDefinition) -> tuple[str, ...]:
     """The same as it is written."""
-    said = definition.specific
-    found = said.get("aggregates") or said.get("orchestrates")
-    given = (found,) if isinstance(found, str) else found if isinstance(found, list | tuple) else ()
-    return tuple(one for one in given if isinstance(one, str))
+    block = definition.specific
+    names = block.get("aggregates") or block.get("orchestrates")
+    listed = (names,) if isinstance(names, str) else names if isinstance(names, list | tuple) else ()
+    return tuple(one for one in listed if isinstance(one, str))
 
 
 def worst(called: Iterable[str], settings: RunnerSettings) -> Effect:
@@ -105,22 +105,22 @@ def _check_member(tool: str, allowed: tuple[str, ...]) -> None:
         raise ToolFailure("denied", f"{tool} is not among the tools that this one may call: {', '.join(allowed)}")
 
 
-def _told(result: Result) -> dict[str, Any]:
-    """What later steps see of one."""
+def _outcome_data(result: Result) -> dict[str, Any]:
+    """Return what later steps see of a result."""
     failure = result.failure
     if failure is None:
         return {"ok": True, "data": result.data}
-    said = {"code": failure.code, "message": failure.message, "retryable": failure.retryable, "hint": failure.hint}
-    said |= {} if failure.reason is None else {"reason": failure.reason}
-    return {"ok": False, "failure": said}
+    failed = {"code": failure.code, "message": failure.message, "retryable": failure.retryable, "hint": failure.hint}
+    failed |= {} if failure.reason is None else {"reason": failure.reason}
+    return {"ok": False, "failure": failed}
 
 
 async def _called(ctx: Context, key: str, tool: str, args: Any) -> dict[str, Any]:
-    """Calls a tool and records what it gave. One that was called before a crash is found again by the call itself,
+    """Call a tool and record its result. A call made before a crash is resumed by the call itself,
     which also tells apart two steps that do the same.
     """
     result = await ctx.call(tool, args)
-    data: dict[str, Any] = await ctx.step(key, lambda: _told(result))
+    data: dict[str, Any] = await ctx.step(key, lambda: _outcome_data(result))
     return data
 
 
@@ -144,11 +144,11 @@ class Step:
         return (*self.input.places, *when)
 
     def wanted(self, values: Mapping[str, Any]) -> bool:
-        """True if it is to be done at all."""
+        """True if the step's condition holds."""
         if self.when is None:
             return True
-        found = self.when.value(values) if isinstance(self.when, Placeholder) else self.when.fill(values)
-        return templates.is_true(found)
+        condition = self.when.value(values) if isinstance(self.when, Placeholder) else self.when.fill(values)
+        return templates.is_true(condition)
 
 
 def read_steps(workflow: Any) -> tuple[Step, ...]:
@@ -160,24 +160,24 @@ def read_steps(workflow: Any) -> tuple[Step, ...]:
     if not isinstance(workflow, list | tuple) or not workflow:
         raise BadTemplate("workflow", "it is a list of steps")
     steps: dict[str, Step] = {}
-    for index, said in enumerate(workflow):
+    for index, entry in enumerate(workflow):
         where = f"workflow[{index}]"
-        if not isinstance(said, Mapping):
+        if not isinstance(entry, Mapping):
             raise BadTemplate(where, "a step is a mapping")
-        step = _step(said, where, index)
+        step = _step(entry, where, index)
         _check_places(step, steps, where)
         steps[step.name] = step
     return tuple(steps.values())
 
 
 def _step(data: Mapping[str, Any], where: str, index: int) -> Step:
-    given, on_error = data.get("input"), data.get("on_error", "stop")
-    if not isinstance(given, Mapping | None):
+    input, on_error = data.get("input"), data.get("on_error", "stop")
+    if not isinstance(input, Mapping | None):
         raise BadTemplate(f"{where}.input", "it is a mapping")
     if on_error not in ("stop", "continue"):
         raise BadTemplate(f"{where}.on_error", f"{on_error!r} is neither stop nor continue")
     name = str(data.get("step") or index + 1)
-    arguments = templates.json(given or {}, f"{where}.input")
+    arguments = templates.json(input or {}, f"{where}.input")
     return Step(name, tool_id(data, where), arguments, _when(data.get("when"), f"{where}.when"), on_error == "continue")
 
 
@@ -248,7 +248,7 @@ def _helper(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DirectedWorkflow:
-    """A helper that is asked, after each call, what is to be called next."""
+    """A helper that decides, after each call, what to call next."""
 
     definition: ToolDefinition
     helper: str
@@ -256,33 +256,33 @@ class DirectedWorkflow:
     settings: RunnerSettings
 
     async def run(self, ctx: Context, values: Mapping[str, Any]) -> Any:
-        """Does what the helper says until it says that it is done.
+        """Make the calls that the helper decides on until it is done.
 
         Raises:
-            ToolFailure: it fails, says something else, or never comes to an end.
+            ToolFailure: it fails, returns something else, or never ends.
         """
         done: list[dict[str, Any]] = []
         for turn in range(1, MOST_TURNS + 1):
-            said = await ctx.step(f"turn {turn}", lambda: self._asked(values, done))
-            if "done" in said:
-                return said["done"]
-            calls = said["calls"] if "calls" in said else [said["call"]]
+            decision = await ctx.step(f"turn {turn}", lambda: self._next_decision(values, done))
+            if "done" in decision:
+                return decision["done"]
+            calls = decision["calls"] if "calls" in decision else [decision["call"]]
             made = [self._call(call) for call in calls]
-            given = [
+            pending = [
                 _called(ctx, f"turn {turn}, call {number}", tool, args) for number, (tool, args) in enumerate(made, 1)
             ]
-            told = await asyncio.gather(*given)
-            done.extend({**call, **one} for call, one in zip(calls, told, strict=True))
+            results = await asyncio.gather(*pending)
+            done.extend({**call, **one} for call, one in zip(calls, results, strict=True))
         raise ToolFailure("failed", f"Helper '{self.helper}' was not done after {MOST_TURNS} turns")
 
-    async def _asked(self, values: Mapping[str, Any], done: list[dict[str, Any]]) -> dict[str, Any]:
+    async def _next_decision(self, values: Mapping[str, Any], done: list[dict[str, Any]]) -> dict[str, Any]:
         if self.settings.helper is None:
             raise ToolFailure("unavailable", "Helpers cannot be run here", retryable=False)
-        said = await self.settings.helper(self.definition, self.helper, {"args": values, "steps": done})
-        if not isinstance(said, Mapping) or not _is_decision(said):
+        decision = await self.settings.helper(self.definition, self.helper, {"args": values, "steps": done})
+        if not isinstance(decision, Mapping) or not _is_decision(decision):
             message = f"Helper '{self.helper}' returned neither a call, nor calls, nor that it is done"
             raise ToolFailure("failed", message)
-        return dict(said)
+        return dict(decision)
 
     def _call(self, data: Mapping[str, Any]) -> tuple[str, Any]:
         try:

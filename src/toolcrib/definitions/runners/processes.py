@@ -1,7 +1,7 @@
 """Programs as processes: an argument array and never a shell, a process group of their own, and nothing left behind.
 
-Whoever waits for a program sets the time: when the waiting is cancelled, the whole group is asked to end, and is killed
-if it does not. What a program prints is told line by line and kept up to a limit.
+Whoever waits for a program sets the time: when the waiting is cancelled, the whole group gets SIGTERM, and is killed
+if it does not end. The output of a program is passed on line by line and kept up to a limit.
 """
 
 from __future__ import annotations
@@ -74,10 +74,10 @@ def find(program: str, env: Mapping[str, str], cwd: Path | None = None) -> str:
         NotInstalled: it is not there.
     """
     path = str((cwd or Path()) / program) if "/" in program else program
-    found = shutil.which(path, path=env.get("PATH", os.defpath))
-    if found is None:
+    executable = shutil.which(path, path=env.get("PATH", os.defpath))
+    if executable is None:
         raise NotInstalled(program)
-    return str(Path(found).absolute())
+    return str(Path(executable).absolute())
 
 
 async def run(start: ProcessStart) -> ProcessResult:

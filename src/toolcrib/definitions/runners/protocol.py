@@ -43,7 +43,7 @@ class Runner:
 class RunnerSettings:
     """What all files of a source run with.
 
-    `environ` is where variables are found, `workspace` the folder that programs start in. `helper` runs a helper of a
+    `environ` holds the variables, `workspace` is the folder that programs start in. `helper` runs a helper of a
     definition by its id; `effect_of` tells the effect of a tool, or the worst of all tools of a namespace, and None of
     what is not there.
     """
@@ -56,9 +56,9 @@ class RunnerSettings:
 
 
 def effect(definition: ToolDefinition, command: Command, otherwise: Effect = "once") -> Effect:
-    """The command's, the file's, or what its type says."""
-    said = definition.tool.get("effect")
-    return command.effect or (said if said in ("read", "idempotent", "once") else otherwise)
+    """Return the effect of the command, of the file, or of its type."""
+    declared = definition.tool.get("effect")
+    return command.effect or (declared if declared in ("read", "idempotent", "once") else otherwise)
 
 
 def timeout_s(command: Command, definition: ToolDefinition | None = None) -> float:
@@ -69,7 +69,7 @@ def timeout_s(command: Command, definition: ToolDefinition | None = None) -> flo
 
 def capabilities(definition: ToolDefinition, command: Command, *needs: str) -> tuple[str, ...]:
     """What the type needs, the variables that are read, and what the file requires beyond."""
-    required = [*_texts(definition.tool.get("requires")), *_texts(command.said.get("requires"))]
+    required = [*_texts(definition.tool.get("requires")), *_texts(command.fields.get("requires"))]
     secrets = environment.capabilities(environment.declared(definition))
     return tuple(dict.fromkeys((*needs, *secrets, *required)))
 

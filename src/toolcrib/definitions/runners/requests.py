@@ -57,16 +57,16 @@ class RequestTemplate:
         Raises:
             BadTemplate: a part of it is not what it has to be.
         """
-        said = command.said
-        method = str(said.get("method") or "GET").upper()
+        fields = command.fields
+        method = str(fields.get("method") or "GET").upper()
         if method not in METHODS:
             raise BadTemplate("method", f"{method!r} is none of {', '.join(METHODS)}")
-        path = said.get("path") or ""
+        path = fields.get("path") or ""
         if not isinstance(path, str):
             raise BadTemplate("path", "it is a text")
-        query = {str(name): templates.json(value, f"query.{name}") for name, value in _mapping(said, "query").items()}
-        headers = {**_mapping(definition.specific, "headers"), **_mapping(said, "headers")}
-        body = None if said.get("body") is None else templates.json(said["body"], "body")
+        query = {str(name): templates.json(value, f"query.{name}") for name, value in _mapping(fields, "query").items()}
+        headers = {**_mapping(definition.specific, "headers"), **_mapping(fields, "headers")}
+        body = None if fields.get("body") is None else templates.json(fields["body"], "body")
         return cls(method, _path(base, path), query, {n: _header(n, v) for n, v in headers.items()}, body)
 
     @property

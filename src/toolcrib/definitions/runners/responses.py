@@ -23,8 +23,8 @@ def outcome(answer: Response, masks: tuple[str, ...]) -> Result:
     metadata = {"http_status": answer.status}
     if answer.status < 300:
         return Result(without(masks, _data(answer.text, answer.headers.get("content-type", ""))), metadata=metadata)
-    said = " ".join(without(masks, answer.text)[:EXCERPT].split())
-    message = f"HTTP {answer.status}: {said}" if said else f"HTTP {answer.status}"
+    excerpt = " ".join(without(masks, answer.text)[:EXCERPT].split())
+    message = f"HTTP {answer.status}: {excerpt}" if excerpt else f"HTTP {answer.status}"
     if answer.status == 429:
         raise _rate_limited(message, answer.retry_after_s, metadata)
     code = "timeout" if answer.status == 408 else "unavailable" if answer.status >= 500 else "failed"
@@ -32,7 +32,7 @@ def outcome(answer: Response, masks: tuple[str, ...]) -> Result:
 
 
 def _data(text: str, kind: str) -> Any:
-    """JSON where the answer is said to be, or looks like an object or a list; else the text; None where it is empty."""
+    """Decode JSON if the content type says so or it looks like it; else return the text, or None if it is empty."""
     if "json" in kind or text.lstrip().startswith(("{", "[")):
         try:
             return msgspec.json.decode(text)

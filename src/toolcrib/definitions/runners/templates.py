@@ -118,9 +118,9 @@ def text(template: str, where: str) -> TextTemplate:
     """
     parts: list[str | Placeholder] = []
     at = 0
-    for found in _PLACE.finditer(template):
-        parts += [template[at : found.start()], _place(found[1], where)]
-        at = found.end()
+    for match in _PLACE.finditer(template):
+        parts += [template[at : match.start()], _place(match[1], where)]
+        at = match.end()
     parts.append(template[at:])
     if any(isinstance(part, str) and "{{" in part for part in parts):
         raise BadTemplate(where, f"a place-holder of {template!r} is not closed")
@@ -131,8 +131,8 @@ def text(template: str, where: str) -> TextTemplate:
 
 
 def _place(name: str, where: str) -> Placeholder:
-    found = place(name.removesuffix(SPREAD).rstrip(), where)
-    return Placeholder(found.path, found.steps, name.endswith(SPREAD))
+    inner = place(name.removesuffix(SPREAD).rstrip(), where)
+    return Placeholder(inner.path, inner.steps, name.endswith(SPREAD))
 
 
 # JSON: bodies of requests and inputs of workflows
@@ -162,9 +162,9 @@ def json(template: Any, where: str) -> JsonTemplate:
 
 def _read(template: Any, where: str, places: list[Placeholder]) -> Any:
     if isinstance(template, str):
-        found = text(template, where)
-        places += found.places
-        return found if found.places else template
+        parsed = text(template, where)
+        places += parsed.places
+        return parsed if parsed.places else template
     if isinstance(template, Mapping):
         return {str(name): _read(inner, f"{where}.{name}", places) for name, inner in template.items()}
     if isinstance(template, Sequence):
@@ -219,7 +219,7 @@ class ArgumentTemplate:
     @property
     def places(self) -> tuple[Placeholder, ...]:
         """All place-holders."""
-        return tuple(found for found, _ in _places(self.words, True))
+        return tuple(placeholder for placeholder, _ in _places(self.words, True))
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -234,10 +234,10 @@ class ArgumentTemplate:
         """
         words: list[_FilledWord] = []
         for word in self.words:
-            found = _fill(word, values)
-            if isinstance(found, str):
-                raise ToolFailure("invalid_arguments", f"{found} is required")
-            words += found
+            filled = _fill(word, values)
+            if isinstance(filled, str):
+                raise ToolFailure("invalid_arguments", f"{filled} is required")
+            words += filled
         _check_dashes(words, may_begin_with_dash)
         return [word.text for word in words]
 
@@ -261,7 +261,7 @@ def command_line(template: Any, where: str = "exec_template") -> ArgumentTemplat
     """
     if not isinstance(template, str):
         raise BadTemplate(where, "it is a text")
-    closed_up = _PLACE.sub(lambda found: "{{" + found[1].replace(" ", "") + "}}", template)
+    closed_up = _PLACE.sub(lambda match: "{{" + match[1].replace(" ", "") + "}}", template)
     try:
         split = shlex.split(closed_up)
     except ValueError as error:
@@ -292,7 +292,7 @@ def _places(words: tuple[Any, ...], needed: bool) -> Iterator[tuple[Placeholder,
         elif isinstance(word, _WordGroup):
             yield from _places(word.words, False)
         else:
-            yield from ((found, needed and not found.spread) for found in word.places)
+            yield from ((placeholder, needed and not placeholder.spread) for placeholder in word.places)
 
 
 def _fill(word: Any, values: Mapping[str, Any]) -> list[_FilledWord] | str:
@@ -317,11 +317,11 @@ def _fill(word: Any, values: Mapping[str, Any]) -> list[_FilledWord] | str:
 def _fill_group(group: _WordGroup, values: Mapping[str, Any]) -> list[_FilledWord]:
     filled: list[_FilledWord] = []
     for inner in group.words:
-        found = _fill(inner, values)
-        spreads_nothing = found == [] and isinstance(inner, TextTemplate)
-        if isinstance(found, str) or spreads_nothing:
+        result = _fill(inner, values)
+        spreads_nothing = result == [] and isinstance(inner, TextTemplate)
+        if isinstance(result, str) or spreads_nothing:
             return []
-        filled += found
+        filled += result
     return filled
 
 

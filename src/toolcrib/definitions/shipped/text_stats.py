@@ -22,8 +22,8 @@ def count(text: str) -> dict[str, int]:
 
 def frequent(text: str, top: int = 10, shortest: int = 4) -> dict[str, list[dict[str, Any]]]:
     """The words that a text uses most often; of equals the one that comes first."""
-    found = Counter(word.lower() for word in _words(text) if len(word) >= shortest)
-    return {"words": [{"word": word, "count": times} for word, times in found.most_common(top)]}
+    counts = Counter(word.lower() for word in _words(text) if len(word) >= shortest)
+    return {"words": [{"word": word, "count": times} for word, times in counts.most_common(top)]}
 
 
 def _words(text: str) -> list[str]:

@@ -17,7 +17,7 @@ from toolcrib.accounts.clients import client_metadata
 from toolcrib.errors import Refused, ToolFailure
 from toolcrib.serve.api.errors import ApiError
 from toolcrib.serve.api.pages import Text, owner_of
-from toolcrib.serve.api.request import ApiRequest, given
+from toolcrib.serve.api.request import ApiRequest, json_reply
 from toolcrib.serve.api.router import ApiReply, Route
 from toolcrib.serve.asgi import JSON
 
@@ -92,7 +92,7 @@ async def listed(request: ApiRequest) -> ApiReply:
         for one in accounts.settings
         if one.personal and one.name not in own
     ]
-    return given(AccountList([*(_form(accounts, one) for one in connected), *free]))
+    return json_reply(AccountList([*(_form(accounts, one) for one in connected), *free]))
 
 
 async def begin(request: ApiRequest) -> ApiReply:
@@ -141,7 +141,7 @@ async def add_key(request: ApiRequest) -> ApiReply:
     """Keeps the key of whoever asks."""
     accounts = request.api.crib.accounts
     known = await accounts.add_key(request.principal.name, request.path[0], request.body.key)
-    return given(_form(accounts, known), 201)
+    return json_reply(_form(accounts, known), 201)
 
 
 async def remove(request: ApiRequest) -> ApiReply:
@@ -150,7 +150,7 @@ async def remove(request: ApiRequest) -> ApiReply:
     if owner != request.principal.name and not request.principal.admin:
         raise ApiError("denied", "This is the account of somebody else", "ask who looks after the server")
     await request.api.crib.accounts.remove(owner, name, by=request.principal.name)
-    return given(RemovedAccount(name, owner))
+    return json_reply(RemovedAccount(name, owner))
 
 
 class OwnerQuery(Struct, forbid_unknown_fields=True):
@@ -165,7 +165,7 @@ async def client_document(request: ApiRequest) -> ApiReply:
     if back is None:
         raise ApiError("not_found", "This server does not know where it is reached")
     document = {**client_metadata(back), "client_id": back.replace("/callback", "/client.json")}
-    return ApiReply(given(document).body, 200, (JSON, (b"cache-control", b"max-age=3600")))
+    return ApiReply(json_reply(document).body, 200, (JSON, (b"cache-control", b"max-age=3600")))
 
 
 def _cookie(request: ApiRequest) -> str:

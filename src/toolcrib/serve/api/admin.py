@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from toolcrib.serve.api.errors import missing
 from toolcrib.serve.api.pages import owner_of
-from toolcrib.serve.api.request import ApiRequest, given
+from toolcrib.serve.api.request import ApiRequest, json_reply
 from toolcrib.serve.api.router import ApiReply, Route
 from toolcrib.serve.api.statistics import Counts, counted, ended
 from toolcrib.serve.api.tools import open_tools
@@ -47,7 +47,7 @@ async def stats(request: ApiRequest) -> ApiReply:
     sessions = {row.id for row in rows if await rooms.sees(row, request.principal)}
     open_calls = await crib.store.calls(None, ("waiting", "running", "queued"), limit=100_000)
     states = Counter(row.state for row in open_calls if row.session in sessions)
-    return given(Stats(len(sessions), states["waiting"], states["running"], states["queued"], recent))
+    return json_reply(Stats(len(sessions), states["waiting"], states["running"], states["queued"], recent))
 
 
 async def tool_stats(request: ApiRequest) -> ApiReply:
@@ -56,7 +56,7 @@ async def tool_stats(request: ApiRequest) -> ApiReply:
     if all(tool.id != id for tool in open_tools(request)):
         raise missing("tool")
     now = crib.pipeline.clock.now()
-    return given(counted(await ended(request, now - query.seconds, id), now, query.points))
+    return json_reply(counted(await ended(request, now - query.seconds, id), now, query.points))
 
 
 # The cluster
@@ -94,7 +94,7 @@ async def cluster(request: ApiRequest) -> ApiReply:
     crib = request.api.crib
     store: Any = crib.store
     if not hasattr(store, "nodes"):
-        return given(Cluster([], []))
+        return json_reply(Cluster([], []))
     from toolcrib.engine.lanes import lane_of
 
     nodes = [
@@ -107,7 +107,7 @@ async def cluster(request: ApiRequest) -> ApiReply:
         )
         for tool, of in sorted((await store.counts()).items())
     ]
-    return given(Cluster(nodes, lanes))
+    return json_reply(Cluster(nodes, lanes))
 
 
 # What does nothing
@@ -133,8 +133,8 @@ class FindingList(Struct):
 
 async def findings(request: ApiRequest) -> ApiReply:
     """What in the policy, the files, the agents, the keys and the settings is about nothing."""
-    found = await review_server(request.api)
-    return given(FindingList([FindingForm(**one.data()) for one in found]))
+    reviewed = await review_server(request.api)
+    return json_reply(FindingList([FindingForm(**one.data()) for one in reviewed]))
 
 
 ROUTES = [

@@ -16,7 +16,7 @@ from toolcrib.serve.api import forms
 from toolcrib.serve.api.calls import attend
 from toolcrib.serve.api.errors import ApiError, missing
 from toolcrib.serve.api.pages import Name, Seconds, Text
-from toolcrib.serve.api.request import ApiRequest, given
+from toolcrib.serve.api.request import ApiRequest, json_reply
 from toolcrib.serve.api.router import ApiReply, Route
 from toolcrib.serve.api.session_cache import bounds
 from toolcrib.serve.api.tools import open_tools
@@ -67,8 +67,8 @@ def _agents(request: ApiRequest) -> Agents:
     agents: Any = request.api.crib.agents
     if agents is None:
         raise ApiError("conflict", "This crib has no agents", "name some in crib.yaml under `agents`")
-    found: Agents = agents
-    return found
+    known: Agents = agents
+    return known
 
 
 def _form(agents: Agents, agent: Agent) -> AgentForm:
@@ -96,27 +96,27 @@ def _seen(request: ApiRequest, form: AgentForm) -> AgentForm:
 async def agents(request: ApiRequest) -> ApiReply:
     """All agents; none where the crib has none."""
     if request.api.crib.agents is None:
-        return given(AgentsForm([], []))
-    found = _agents(request)
-    registry = found.registry
+        return json_reply(AgentsForm([], []))
+    crib_agents = _agents(request)
+    registry = crib_agents.registry
     edges = [
         Edge(name, target, via, how.returns)
         for name in registry
         for via in ("transfer", "call")
         for target, how in registry.reached(registry[name], via).items()
     ]
-    return given(AgentsForm([_seen(request, _form(found, registry[name])) for name in registry], edges))
+    return json_reply(AgentsForm([_seen(request, _form(crib_agents, registry[name])) for name in registry], edges))
 
 
 async def agent(request: ApiRequest) -> ApiReply:
     """One agent."""
-    found = _agents(request)
-    one = found.registry.get(request.path[0])
+    crib_agents = _agents(request)
+    one = crib_agents.registry.get(request.path[0])
     if one is None:
         raise missing("agent")
-    form = _seen(request, _form(found, one))
+    form = _seen(request, _form(crib_agents, one))
     fields = {name: getattr(form, name) for name in form.__struct_fields__}
-    return given(AgentDetail(**fields, definition=one.data() if request.principal.admin else {}))
+    return json_reply(AgentDetail(**fields, definition=one.data() if request.principal.admin else {}))
 
 
 # Messages
@@ -161,26 +161,28 @@ class OutcomeForm(Struct, omit_defaults=True):
 async def send(request: ApiRequest) -> ApiReply:
     """Sends a message."""
     session = await request.api.rooms.of(request.path[0], request.principal)
-    body, found = request.body, _agents(request)
+    body, crib_agents = request.body, _agents(request)
     if bool(body.text) == bool(body.parts):
         raise ApiError("invalid_arguments", "A message has either `text` or `parts`")
     row = await request.api.crib.store.session(session.id)
     seq, key = 0 if row is None else row.seq, body.key or f"m-{secrets.token_hex(8)}"
     work = asyncio.ensure_future(
-        found.send(session, body.text or body.parts, agent=body.agent, mode=body.mode, key=key)
+        crib_agents.send(session, body.text or body.parts, agent=body.agent, mode=body.mode, key=key)
     )
     work.add_done_callback(_ended)
-    run = await _taken(session, found, key, work, seq)
+    run = await _taken(session, crib_agents, key, work, seq)
     if work.done():
-        return given(_outcome(work.result()))
+        return json_reply(_outcome(work.result()))
     if body.wait is not False and await attend(work, request, None if body.wait is True else float(body.wait)):
-        return given(_outcome(work.result()))
-    return given(AcceptedMessage(key, seq, run), 202)
+        return json_reply(_outcome(work.result()))
+    return json_reply(AcceptedMessage(key, seq, run), 202)
 
 
-async def _taken(session: Session, found: Agents, key: str, work: asyncio.Future[RunOutcome], seq: int) -> str | None:
+async def _taken(
+    session: Session, crib_agents: Agents, key: str, work: asyncio.Future[RunOutcome], seq: int
+) -> str | None:
     """Waits until the message is in the log; the run that took it, if one did."""
-    store, keys = session.crib.store, found.driver(session).conversation.keys
+    store, keys = session.crib.store, crib_agents.driver(session).conversation.keys
     while key not in keys and not work.done():
         news = asyncio.ensure_future(store.wait(session.id, seq))
         both: set[asyncio.Future[Any]] = {work, news}
@@ -233,10 +235,10 @@ async def runs(request: ApiRequest) -> ApiReply:
     """The runs of a session."""
     session = await request.api.rooms.of(request.path[0], request.principal)
     if request.api.crib.agents is None:
-        return given(Runs([]))
+        return json_reply(Runs([]))
     driver = _agents(request).driver(session)
     await driver.log.catch_up()
-    return given(Runs([_run(one) for one in driver.conversation.runs.values()]))
+    return json_reply(Runs([_run(one) for one in driver.conversation.runs.values()]))
 
 
 def _run(run: Any) -> RunForm:

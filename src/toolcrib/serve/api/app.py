@@ -114,7 +114,7 @@ class Api:
 
         Raises:
             NotAdmitted: nobody knows them.
-            Problem: they may not, or not so often.
+            ApiError: they may not, or not so often.
         """
         if self.guard is None:
             if b"authorization" in headers:  # a key that is not looked at may be a wrong one

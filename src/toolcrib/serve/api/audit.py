@@ -84,7 +84,7 @@ async def _page(
     request: ApiRequest, where: WalkFilter, past: LogPosition | None
 ) -> tuple[list[dict[str, Any]], LogPosition | None]:
     """Entries, the newest first, until there are enough or enough was looked at."""
-    loop, query, found, chains = (
+    loop, query, entries, chains = (
         asyncio.get_running_loop(),
         request.query,
         list[dict[str, Any]](),
@@ -93,18 +93,18 @@ async def _page(
     size = 0
     picky, stop = (query.who, query.q, where.tool) != (None, None, query.tool), loop.time() + LOOK_S
     while True:
-        most = PIECE if picky else query.limit - len(found)
+        most = PIECE if picky else query.limit - len(entries)
         spots, past = await request.api.crib.store.walk(where, past, limit=most)
         own = [spot for spot in spots if spot.owner != OWNER]
         async for mark, entry in _made(request, await request.api.rooms.visible(own, request.principal), chains):
             if _wanted(entry, query):
-                found.append(entry)
+                entries.append(entry)
                 size += len(encode(entry))
-                full = len(found) == query.limit or size >= PAGE_BYTES
+                full = len(entries) == query.limit or size >= PAGE_BYTES
                 if full and (past is not None or mark != spots[-1].mark):
-                    return found, mark
+                    return entries, mark
         if past is None or loop.time() > stop:
-            return found, past
+            return entries, past
 
 
 async def _made(
@@ -197,7 +197,7 @@ def _wanted(entry: Mapping[str, Any], query: AuditQuery) -> bool:
     tool = entry["tool"]
     if query.tool is not None and query.tool != tool.rpartition(".")[2] and not fnmatchcase(tool, query.tool):
         return False
-    people = [entry["owner"], *(said.partition(" ")[2] for said in entry["chain"])]
+    people = [entry["owner"], *(caller.partition(" ")[2] for caller in entry["chain"])]
     if query.who is not None and query.who not in (*people, *(one["actor"] for one in entry["answers"])):
         return False
     text = encode(entry["arguments"]).decode() + (entry["message"] or "")

@@ -13,7 +13,7 @@ from toolcrib.events import Event
 from toolcrib.serve.api import forms
 from toolcrib.serve.api.errors import missing
 from toolcrib.serve.api.pages import LOOK_S, Limit, Moment, Name, Text, owner_of, paged, place, read_mark
-from toolcrib.serve.api.request import ApiRequest, given
+from toolcrib.serve.api.request import ApiRequest, json_reply
 from toolcrib.serve.api.router import ApiReply, Route
 from toolcrib.session import Session
 from toolcrib.store import OWNER, Row, Store, WalkedCall, WalkFilter
@@ -64,23 +64,23 @@ def where_of(query: CallsQuery) -> WalkFilter:
 async def walked(request: ApiRequest, where: WalkFilter) -> tuple[list[WalkedCall], str | None]:
     """A page of calls, and the place of the next."""
     loop = asyncio.get_running_loop()
-    past, limit, found = read_mark(request.query.after), request.query.limit, list[WalkedCall]()
+    past, limit, page = read_mark(request.query.after), request.query.limit, list[WalkedCall]()
     stop = loop.time() + LOOK_S
     while True:
-        spots, past = await request.api.crib.store.walk(where, past, limit=limit - len(found))
+        spots, past = await request.api.crib.store.walk(where, past, limit=limit - len(page))
         own = [spot for spot in spots if spot.owner != OWNER]
-        found += await request.api.rooms.visible(own, request.principal)
-        if past is None or len(found) >= limit or loop.time() > stop:
-            return found, None if past is None else place(*past)
+        page += await request.api.rooms.visible(own, request.principal)
+        if past is None or len(page) >= limit or loop.time() > stop:
+            return page, None if past is None else place(*past)
 
 
 async def stories(store: Store, spots: list[WalkedCall]) -> AsyncIterator[tuple[WalkedCall, list[Event]]]:
     """The events of each call, of as many at once as the store gives."""
     while spots:
-        told = await store.stories([spot.row for spot in spots])
-        for spot, story in zip(spots, told, strict=False):
+        page = await store.stories([spot.row for spot in spots])
+        for spot, story in zip(spots, page, strict=False):
             yield spot, story
-        spots = spots[len(told) :]
+        spots = spots[len(page) :]
 
 
 async def histories(request: ApiRequest, spots: list[WalkedCall]) -> AsyncIterator[tuple[WalkedCall, History]]:
@@ -93,14 +93,14 @@ async def histories(request: ApiRequest, spots: list[WalkedCall]) -> AsyncIterat
 async def _entries(request: ApiRequest, where: WalkFilter, *, whose: bool = False) -> ApiReply:
     """A page of calls, which ends by its bytes too."""
     spots, next = await walked(request, where)
-    found, size = list[Raw](), 0
+    entries, size = list[Raw](), 0
     async for spot, history in histories(request, spots):
         more = {"session": spot.row.session, "owner": spot.owner} if whose else {}
-        found.append(Raw(encode(forms.listed(history, **more))))
-        size += len(bytes(found[-1]))
+        entries.append(Raw(encode(forms.listed(history, **more))))
+        size += len(bytes(entries[-1]))
         if size >= PAGE_BYTES and spot is not spots[-1]:
-            return paged(found, place(*spot.mark))
-    return paged(found, next)
+            return paged(entries, place(*spot.mark))
+    return paged(entries, next)
 
 
 async def calls(request: ApiRequest) -> ApiReply:
@@ -139,16 +139,16 @@ async def call(request: ApiRequest) -> ApiReply:
             history.advance(event)
             verdict = event.fields.get("verdict", verdict)
         after = page[-1].seq
-    said, asks = history.accepted, history.question
+    accepted, asks = history.accepted, history.question
     base = forms.listed(history, session=session.id, owner=session.owner)
     fields = {name: getattr(base, name) for name in base.__struct_fields__}
-    return given(
+    return json_reply(
         CallDetail(
             **fields,
-            args=said.args if history.started is None else history.started.args,
-            digest=(history.started or said).digest,
-            run=said.run,
-            agent=said.agent,
+            args=accepted.args if history.started is None else history.started.args,
+            digest=(history.started or accepted).digest,
+            run=accepted.run,
+            agent=accepted.agent,
             verdict=verdict,
             question=None if asks is None else forms.question(asks),
             edited=history.edited,

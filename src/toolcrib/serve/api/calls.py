@@ -17,7 +17,7 @@ from toolcrib.serve.api import forms
 from toolcrib.serve.api.call_list import found, status_of
 from toolcrib.serve.api.errors import ApiError
 from toolcrib.serve.api.pages import Seconds, Text
-from toolcrib.serve.api.request import ApiRequest, given
+from toolcrib.serve.api.request import ApiRequest, json_reply
 from toolcrib.serve.api.router import ApiReply, Route
 from toolcrib.serve.asgi import ClientDisconnected, gone
 from toolcrib.serve.principal import refused
@@ -81,7 +81,7 @@ async def make(request: ApiRequest) -> ApiReply:
 async def _submitted(session: Session, tool: str, args: bytes, options: dict[str, Any]) -> ApiReply:
     """An accepted call, and where it stands already: it may wait for somebody, or be over."""
     call = await session.submit(tool, args, **options)
-    return given(forms.call(call, status_of(await session._row(call.id))), 202)
+    return json_reply(forms.call(call, status_of(await session._row(call.id))), 202)
 
 
 async def _outcome(request: ApiRequest, session: Session, live: LiveCall, id: str) -> ApiReply:
@@ -98,11 +98,11 @@ async def _outcome(request: ApiRequest, session: Session, live: LiveCall, id: st
     finally:
         work.cancel()
     history = await session.history(await session._row(id))
-    return given(forms.call(history.call(), history.status), 202)
+    return json_reply(forms.call(history.call(), history.status), 202)
 
 
 async def attend(work: asyncio.Future[Any], request: ApiRequest, seconds: float | None) -> bool:
-    """Waits for something as long as whoever asked is there, and would still be let in; whether it is done.
+    """Wait for something while its client is there and would still be let in; True if it is done.
 
     Raises:
         Gone: they hung up.
@@ -158,7 +158,7 @@ async def outcome(request: ApiRequest) -> ApiReply:
                 return ApiReply(forms.result(row.id, work.result()))
         finally:
             work.cancel()
-    return given(PendingCall(row.id, (await session.status(row.id)).status), 202)
+    return json_reply(PendingCall(row.id, (await session.status(row.id)).status), 202)
 
 
 # Stopping, and once more
@@ -173,7 +173,7 @@ class Cancelled(Struct):
 async def cancel(request: ApiRequest) -> ApiReply:
     """Stops a call."""
     session, row = await found(request)
-    return given(Cancelled(await session.cancel(row.id)))
+    return json_reply(Cancelled(await session.cancel(row.id)))
 
 
 async def _secret_arguments(session: Session, row: Row) -> bytes | None:

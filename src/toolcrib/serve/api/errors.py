@@ -68,7 +68,7 @@ class ApiError(Exception):
         headers: Sequence[Header] = (),
     ) -> None:
         super().__init__(message)
-        self.said = ErrorDetail(code, message, hint, retry_after)
+        self.detail = ErrorDetail(code, message, hint, retry_after)
         self.status = STATUS.get(code, 400)
         self.headers = headers
 
@@ -77,9 +77,9 @@ class ApiError(Exception):
         headers = [JSON, *self.headers]
         if self.status == 401 and not any(name == b"www-authenticate" for name, _ in headers):
             headers.append((b"www-authenticate", CHALLENGE.encode()))
-        if self.said.retry_after is not None:
-            headers.append((b"retry-after", b"%d" % max(1, math.ceil(self.said.retry_after))))
-        return self.status, msgspec.json.encode(ErrorForm(self.said)), headers
+        if self.detail.retry_after is not None:
+            headers.append((b"retry-after", b"%d" % max(1, math.ceil(self.detail.retry_after))))
+        return self.status, msgspec.json.encode(ErrorForm(self.detail)), headers
 
 
 def missing(what: str = "session") -> ApiError:
@@ -88,7 +88,7 @@ def missing(what: str = "session") -> ApiError:
 
 
 def problem_of(error: Exception) -> ApiError:
-    """What is told of something that went wrong; of what nobody expected only under which id the trace has it."""
+    """Return what a client sees of an error; of an unexpected one only the id of its trace."""
     match error:
         case ApiError():
             return error
@@ -112,5 +112,5 @@ def _unexpected(error: Any) -> ApiError:
     trace = secrets.token_hex(8)
     log.error("a request could not be answered (trace %s)", trace, exc_info=error)
     problem = ApiError("internal", "Something went wrong here", f"the server's log has it under {trace}")
-    problem.said.trace = trace
+    problem.detail.trace = trace
     return problem

@@ -29,28 +29,28 @@ class EventsQuery(Struct, forbid_unknown_fields=True):
 async def events(request: ApiRequest) -> ApiReply | None:
     """Events past `after`: a page, or a stream."""
     row = await request.api.rooms.row(request.path[0], request.principal)
-    await request.api.crib.store.flush()  # what this process did before it was asked belongs to the past
+    await request.api.crib.store.flush()  # what this process did before belongs to the page
     if request.query.follow or request.accepts(EVENTS):
         await _stream(request, row)
         return None
-    found, next = await _page(request, row)
-    return paged(found, next)
+    page, next = await _page(request, row)
+    return paged(page, next)
 
 
 async def _page(request: ApiRequest, row: SessionRow) -> tuple[list[Raw], str | None]:
     """Events until there are enough, by number or by bytes, and where the next page begins."""
-    query, found, size = request.query, list[Raw](), 0
+    query, items, size = request.query, list[Raw](), 0
     after = query.after
-    while len(found) < query.limit and size < PAGE_BYTES:
-        extent, limit = PageLimit(PAGE_BYTES - size, whole=False), query.limit - len(found)
+    while len(items) < query.limit and size < PAGE_BYTES:
+        extent, limit = PageLimit(PAGE_BYTES - size, whole=False), query.limit - len(items)
         page = await request.api.crib.store.read(row.id, after, limit=limit, call=query.call, extent=extent)
         if not page:
-            return found, None
+            return items, None
         written = [forms.event(row.id, event) for event in page]
-        found += map(Raw, written)
+        items += map(Raw, written)
         size += sum(map(len, written))
         after = page[-1].seq
-    return found, str(after)
+    return items, str(after)
 
 
 async def event(request: ApiRequest) -> ApiReply:
@@ -60,10 +60,10 @@ async def event(request: ApiRequest) -> ApiReply:
     if not seq.isascii() or not seq.isdecimal() or len(seq) > 15:
         raise missing("event")
     await request.api.crib.store.flush()
-    found = await request.api.crib.store.read(row.id, int(seq) - 1, limit=1, until=int(seq))
-    if not found or found[0].seq != int(seq):
+    page = await request.api.crib.store.read(row.id, int(seq) - 1, limit=1, until=int(seq))
+    if not page or page[0].seq != int(seq):
         raise missing("event")
-    return ApiReply(forms.event(row.id, found[0]))
+    return ApiReply(forms.event(row.id, page[0]))
 
 
 async def _stream(request: ApiRequest, row: SessionRow) -> None:

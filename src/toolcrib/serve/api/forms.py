@@ -180,46 +180,48 @@ def result_form(call: str, outcome: types.Result) -> ResultForm:
         None if failure is None else FailureForm(**asdict(failure)),
         list(outcome.content),
         [asdict(change) for change in outcome.changes],
-        None if outcome.handover is None else _said(asdict(outcome.handover)),
+        None if outcome.handover is None else _without_none(asdict(outcome.handover)),
         dict(outcome.metadata) or None,
         outcome.message,
     )
 
 
-def entry(given: types.Entry, **more: Any) -> EntryForm:
+def entry(call: types.Entry, **more: Any) -> EntryForm:
     """A call of a list."""
     return EntryForm(
-        id=given.id,
-        tool=given.tool,
-        label=given.label,
-        status=given.status,
-        background=given.background,
-        accepted_at=given.accepted_at,
-        seq=given.seq,
-        provider_id=given.provider_id,
-        started_at=given.started_at,
-        done_at=given.done_at,
-        result=None if given.result is None else result_form(given.id, given.result),
+        id=call.id,
+        tool=call.tool,
+        label=call.label,
+        status=call.status,
+        background=call.background,
+        accepted_at=call.accepted_at,
+        seq=call.seq,
+        provider_id=call.provider_id,
+        started_at=call.started_at,
+        done_at=call.done_at,
+        result=None if call.result is None else result_form(call.id, call.result),
         **more,
     )
 
 
 def listed(history: History, **more: Any) -> EntryForm:
     """A call of a list, with who made it: a caller, and perhaps another call."""
-    said = history.accepted
-    return entry(history.entry(), by=by_of(said)._asdict(), parent=said.parent, **more)
+    accepted = history.accepted
+    return entry(history.entry(), by=by_of(accepted)._asdict(), parent=accepted.parent, **more)
 
 
-def call(given: types.Call, status: types.Status | None = None) -> CallForm:
+def call(call: types.Call, status: types.Status | None = None) -> CallForm:
     """A call that was accepted."""
-    said = {name: getattr(given, name) for name in CallForm.__struct_fields__ if name not in ("by", "status")}
-    return CallForm(**said, by=given.by._asdict(), status=status)
+    fields = {name: getattr(call, name) for name in CallForm.__struct_fields__ if name not in ("by", "status")}
+    return CallForm(**fields, by=call.by._asdict(), status=status)
 
 
 def question(question: types.Question, owner: str | None = None) -> QuestionForm:
     """A question."""
-    said = {name: getattr(question, name) for name in QuestionForm.__struct_fields__ if name not in ("owner", "shown")}
-    return QuestionForm(**said, owner=owner, shown=visible_json(dict(question.arguments), indent=2))
+    fields = {
+        name: getattr(question, name) for name in QuestionForm.__struct_fields__ if name not in ("owner", "shown")
+    }
+    return QuestionForm(**fields, owner=owner, shown=visible_json(dict(question.arguments), indent=2))
 
 
 def answer(answer: types.Answer) -> AnswerForm:
@@ -256,7 +258,7 @@ def session(row: SessionRow, waiting: int, running: int, **more: Any) -> Session
     )
 
 
-def _said(data: Mapping[str, Any]) -> dict[str, Any]:
+def _without_none(data: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in data.items() if value is not None}
 
 

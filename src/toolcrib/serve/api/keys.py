@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from toolcrib.serve.api.errors import ApiError
 from toolcrib.serve.api.pages import Name, Text
-from toolcrib.serve.api.request import ApiRequest, given
+from toolcrib.serve.api.request import ApiRequest, json_reply
 from toolcrib.serve.api.router import ApiReply, Route
 from toolcrib.serve.api.server_info import Me, told
 from toolcrib.serve.asgi import JSON
@@ -36,7 +36,7 @@ async def sign_in(request: ApiRequest) -> ApiReply:
     principal = await api.guard.admit({b"authorization": f"Bearer {key}".encode()})
     cookie = api.cookies.header(key, request.headers, secure=request.secure)
     log.info("%s signed in", principal.name)
-    return ApiReply(given(told(api, principal)).body, headers=(JSON, cookie))
+    return ApiReply(json_reply(told(api, principal)).body, headers=(JSON, cookie))
 
 
 async def _name(request: ApiRequest) -> str:
@@ -97,7 +97,7 @@ def _form(request: ApiRequest, key: ApiKey, shown: str | None = None) -> KeyForm
 
 async def keys(request: ApiRequest) -> ApiReply:
     """All keys."""
-    return given(KeyList([_form(request, key) for key in _ring(request).keys]))
+    return json_reply(KeyList([_form(request, key) for key in _ring(request).keys]))
 
 
 async def add(request: ApiRequest) -> ApiReply:
@@ -112,13 +112,13 @@ async def add(request: ApiRequest) -> ApiReply:
         namespaces=namespaces,
         expires_at=body.expires,
     )
-    return given(_form(request, key, shown), 201)
+    return json_reply(_form(request, key, shown), 201)
 
 
 async def revoke(request: ApiRequest) -> ApiReply:
     """Takes a key away."""
     key = await _ring(request).revoke(request.path[0], by=request.principal.name)
-    return given(_form(request, key))
+    return json_reply(_form(request, key))
 
 
 ROUTES = [

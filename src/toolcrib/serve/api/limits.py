@@ -62,12 +62,12 @@ class RequestLimiter:
         """Counts a request that begins.
 
         Raises:
-            Problem: 429, there were or are too many.
+            ApiError: 429, there were or are too many.
         """
         many = self._under_way.get(principal.name, 0)
         if many >= self._limits.requests_each:
-            told = f"{many} requests are under way already"
-            raise ApiError("too_many", told, "wait for some of them to end", retry_after=1)
+            message = f"{many} requests are under way already"
+            raise ApiError("too_many", message, "wait for some of them to end", retry_after=1)
         if self._pace is not None:
             self._count(principal, *self._pace)
         self._under_way[principal.name] = many + 1
@@ -101,14 +101,14 @@ class RequestLimiter:
         """Looks whether one more stream may be opened, for who has something to do before it is.
 
         Raises:
-            Problem: 429, there are too many of this principal; 503, in all.
+            ApiError: 429, there are too many of this principal; 503, in all.
         """
         limits, name = self._limits, principal.name
         if self._streams.get(name, 0) >= limits.streams_each:
             raise ApiError("too_many", f"{limits.streams_each} streams are open already", "close one", retry_after=5)
         if self.shared and self._streams.get(name, 0) >= limits.streams - self.open:
-            told = f"{self._streams[name]} streams of yours are open, and others need the rest"
-            raise ApiError("too_many", told, "close one", retry_after=5)
+            message = f"{self._streams[name]} streams of yours are open, and others need the rest"
+            raise ApiError("too_many", message, "close one", retry_after=5)
         if self.open >= limits.streams:
             raise ApiError("unavailable", "Too many streams are open here", "try again", retry_after=5)
 
@@ -117,7 +117,7 @@ class RequestLimiter:
         """Counts a stream for as long as it is open; it does not count as a request meanwhile.
 
         Raises:
-            Problem: there are too many.
+            ApiError: there are too many.
         """
         name = principal.name
         self.spare(principal)

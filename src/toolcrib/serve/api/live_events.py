@@ -45,50 +45,50 @@ async def live(request: ApiRequest) -> None:
 
 
 class _LiveReader:
-    """What one reader was told of each session. One that cannot keep up loses the oldest of what it did not get."""
+    """What was sent to one reader of each session. A slow one loses the oldest of what it did not get."""
 
     def __init__(self, request: ApiRequest, line: EventStream) -> None:
-        self._asked = request
+        self._request = request
         self._line = line
-        self._told: dict[tuple[str, float], int] = {}  # one that was swept may come again
+        self._sent: dict[tuple[str, float], int] = {}  # one that was swept may come again
         self._late: deque[bytes] = deque()
         self.ready = False
 
     async def replay(self, since: tuple[float, str, int]) -> None:
-        """What happened since, at most the last thousand events."""
-        asked, found = self._asked, Found()
-        owner = None if asked.principal.admin else asked.principal.name
-        for row in await used_since(asked.api.crib, since[0] - SLACK_S, owner):
-            if not await asked.api.rooms.sees(row, asked.principal):
+        """Send what happened since, at most the last thousand events."""
+        request, events = self._request, Found()
+        owner = None if request.principal.admin else request.principal.name
+        for row in await used_since(request.api.crib, since[0] - SLACK_S, owner):
+            if not await request.api.rooms.sees(row, request.principal):
                 continue
-            self._told[row.id, row.created_at] = await self._newest(row, since, found)
-            if len(found) > 2 * MOST:
-                _shorten(found)
-        _shorten(found)
-        for start in range(0, len(found), PIECE):
-            await self._line.send(b"".join(map(_frame, found[start : start + PIECE])))
+            self._sent[row.id, row.created_at] = await self._newest(row, since, events)
+            if len(events) > 2 * MOST:
+                _shorten(events)
+        _shorten(events)
+        for start in range(0, len(events), PIECE):
+            await self._line.send(b"".join(map(_frame, events[start : start + PIECE])))
 
-    async def _newest(self, row: SessionRow, since: tuple[float, str, int], found: Found) -> int:
-        """Adds what a session has since then, of its last thousand events; the last of them."""
-        api, seq = self._asked.api, max(0, row.seq - MOST)
+    async def _newest(self, row: SessionRow, since: tuple[float, str, int], events: Found) -> int:
+        """Add what a session has since then, of its last thousand events; return the number of the last."""
+        api, seq = self._request.api, max(0, row.seq - MOST)
         while seq < row.seq:
             async with api.streams.turns:
                 page = await api.crib.store.read(row.id, seq, limit=PAGE, extent=EXTENT)
             if not page:
                 return row.seq
             seq = page[-1].seq
-            if not await api.rooms.sees(row, self._asked.principal, seq):  # it was widened meanwhile
+            if not await api.rooms.sees(row, self._request.principal, seq):  # it was widened meanwhile
                 return seq
-            found += [(row, event) for event in page if (event.at, row.id, event.seq) > since]
+            events += [(row, event) for event in page if (event.at, row.id, event.seq) > since]
         return seq
 
-    def news(self, found: Found) -> None:
+    def news(self, events: Found) -> None:
         """Takes what is new in all sessions."""
-        principal, rooms = self._asked.principal, self._asked.api.rooms
+        principal, rooms = self._request.principal, self._request.api.rooms
         mine = [
             (row, event)
-            for row, event in found
-            if event.seq > self._told.get((row.id, row.created_at), 0) and rooms.knows(row, principal)
+            for row, event in events
+            if event.seq > self._sent.get((row.id, row.created_at), 0) and rooms.knows(row, principal)
         ]
         if mine:
             self._late.extend(map(_frame, mine))
@@ -103,10 +103,10 @@ class _LiveReader:
             self._late.clear()
 
 
-def _shorten(found: Found) -> None:
-    """Keeps the last thousand of what was found, in order."""
-    found.sort(key=lambda one: (one[1].at, one[0].id, one[1].seq))
-    del found[:-MOST]
+def _shorten(events: Found) -> None:
+    """Keep the last thousand events, in order."""
+    events.sort(key=lambda one: (one[1].at, one[0].id, one[1].seq))
+    del events[:-MOST]
 
 
 def _frame(one: tuple[SessionRow, Event]) -> bytes:

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from toolcrib.errors import ToolFailure
 from toolcrib.serve.api.errors import ApiError, missing
-from toolcrib.serve.api.request import ApiRequest, given
+from toolcrib.serve.api.request import ApiRequest, json_reply
 from toolcrib.serve.api.router import ApiReply, Route
 from toolcrib.sources.mcp import Mcp
 
@@ -45,7 +45,7 @@ async def refresh(request: ApiRequest) -> ApiReply:
     source = _server(request)
     try:
         await source.refresh()
-        return given(await _form(source))
+        return json_reply(await _form(source))
     except ToolFailure as error:
         raise ApiError("unavailable", error.message, error.hint) from None
 
@@ -55,7 +55,7 @@ async def restart(request: ApiRequest) -> ApiReply:
     source = _server(request)
     try:
         await source.restart()
-        return given(await _form(source))
+        return json_reply(await _form(source))
     except ToolFailure as error:
         raise ApiError("unavailable", error.message, error.hint) from None
 
@@ -63,7 +63,7 @@ async def restart(request: ApiRequest) -> ApiReply:
 async def log(request: ApiRequest) -> ApiReply:
     """What a server wrote to its standard error."""
     source = _server(request)
-    return given(McpLogForm(source.name, source.server.log_texts()))
+    return json_reply(McpLogForm(source.name, source.server.log_texts()))
 
 
 ROUTES = [

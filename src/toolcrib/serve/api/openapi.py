@@ -69,8 +69,8 @@ def _declare_events(components: dict[str, Any]) -> None:
 
 
 def _kinds(routes: Iterable[Route]) -> list[Any]:
-    found = [kind for route in routes for kind in (route.query, route.body, *route.gives.values()) if kind is not None]
-    return list({id(kind): kind for kind in found}.values())
+    kinds = [kind for route in routes for kind in (route.query, route.body, *route.gives.values()) if kind is not None]
+    return list({id(kind): kind for kind in kinds}.values())
 
 
 def _operation(route: Route, known: dict[int, Any]) -> dict[str, Any]:
@@ -122,19 +122,19 @@ def _query(route: Route) -> list[dict[str, Any]]:
     schema = msgspec.json.schema(route.query)
     parts = next(iter(schema["$defs"].values())) if "$ref" in schema else schema
     return [
-        {"name": name, "in": "query", "required": name in parts.get("required", ()), "schema": _plain(said)}
-        for name, said in parts["properties"].items()
+        {"name": name, "in": "query", "required": name in parts.get("required", ()), "schema": _plain(property)}
+        for name, property in parts["properties"].items()
     ]
 
 
-def _plain(said: dict[str, Any]) -> dict[str, Any]:
+def _plain(schema: dict[str, Any]) -> dict[str, Any]:
     """What a query holds is a text: there is no null in it."""
-    kinds = [kind for kind in said.get("anyOf", ()) if kind.get("type") != "null"]
+    kinds = [kind for kind in schema.get("anyOf", ()) if kind.get("type") != "null"]
     if len(kinds) == 1:
-        said = {**{key: value for key, value in said.items() if key != "anyOf"}, **kinds[0]}
-    if "enum" in said:
-        said = {**said, "enum": [value for value in said["enum"] if value is not None]}
-    return {key: value for key, value in said.items() if not (key == "default" and value is None)}
+        schema = {**{key: value for key, value in schema.items() if key != "anyOf"}, **kinds[0]}
+    if "enum" in schema:
+        schema = {**schema, "enum": [value for value in schema["enum"] if value is not None]}
+    return {key: value for key, value in schema.items() if not (key == "default" and value is None)}
 
 
 def _responses(route: Route, known: dict[int, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from toolcrib.serve.api.errors import ApiError
-from toolcrib.serve.api.request import ApiRequest, given
+from toolcrib.serve.api.request import ApiRequest, json_reply
 from toolcrib.serve.api.router import ApiReply
 from toolcrib.store import LogPosition
 
@@ -23,7 +23,7 @@ Moment = Annotated[float, Meta(ge=0, le=1e11)]
 
 Place = tuple[Moment, Seq, Annotated[int, Meta(ge=0, le=2**32)]]
 LOOK_S = 0.1
-"""How long is looked for what fits at once; a page may have fewer than asked for, and go on."""
+"""How long one request searches; a page may have fewer items than its limit, and a next one."""
 
 
 class Paged(Struct, forbid_unknown_fields=True):
@@ -47,7 +47,7 @@ def read_place(after: str | None, kinds: Any) -> Any:
     """What `place` was given; None for the first page. `kinds` is the type of the tuple.
 
     Raises:
-        Problem: it is no place.
+        ApiError: it is no place.
     """
     if after is None:
         return None
@@ -61,7 +61,7 @@ def read_mark(after: str | None) -> LogPosition | None:
     """The place in the logs of all sessions that `place` was given.
 
     Raises:
-        Problem: it is no place.
+        ApiError: it is no place.
     """
     parts = read_place(after, Place)
     return None if parts is None else LogPosition(*parts)
@@ -69,4 +69,4 @@ def read_mark(after: str | None) -> LogPosition | None:
 
 def paged(items: list[Any], after: str | None = None, **more: Any) -> ApiReply:
     """A page; `after` is where the next one begins, if there is one."""
-    return given({"items": items, **({} if after is None else {"next": after}), **more})
+    return json_reply({"items": items, **({} if after is None else {"next": after}), **more})

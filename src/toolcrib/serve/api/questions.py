@@ -19,7 +19,7 @@ from toolcrib.serve.api.call_list import histories
 from toolcrib.serve.api.errors import ApiError, missing
 from toolcrib.serve.api.pages import MOST, Limit, Name, Text, owner_of, paged, place, read_mark
 from toolcrib.serve.api.reach import within
-from toolcrib.serve.api.request import ApiRequest, given
+from toolcrib.serve.api.request import ApiRequest, json_reply
 from toolcrib.serve.api.router import ApiReply, Route
 from toolcrib.serve.api.session_cache import bounds
 from toolcrib.serve.api.streams import EventStream
@@ -55,8 +55,8 @@ async def session_questions(request: ApiRequest) -> ApiReply:
 async def questions(request: ApiRequest) -> ApiReply:
     """What is open in all sessions and may be answered by whoever asks, those of the oldest calls first."""
     query = request.query
-    found, next = await inbox(request, query.owner, read_mark(query.after), query.limit)
-    return paged(found, None if next is None else place(*next))
+    items, next = await inbox(request, query.owner, read_mark(query.after), query.limit)
+    return paged(items, None if next is None else place(*next))
 
 
 async def inbox(
@@ -66,20 +66,20 @@ async def inbox(
     # Where rules name no approvers, and mostly they do not, nobody has to look further than at their own sessions.
     whose = owner if _approves(request) else owner_of(request, owner)
     where = WalkFilter(states=("waiting",), owner=whose, oldest_first=True)
-    found, loop, size = list[forms.QuestionForm](), asyncio.get_running_loop(), 0
+    items, loop, size = list[forms.QuestionForm](), asyncio.get_running_loop(), 0
     stop = loop.time() + LOOK_S
     while True:
-        spots, past = await request.api.crib.store.walk(where, past, limit=limit - len(found))
+        spots, past = await request.api.crib.store.walk(where, past, limit=limit - len(items))
         theirs = [spot for spot in spots if spot.owner != OWNER and owner in (None, spot.owner)]
         async for spot, history in histories(request, theirs):
             question = history.question
             if question is not None and await _visible(request, spot, question):
-                found.append(forms.question(question, spot.owner))
-                size += len(encode(found[-1].arguments))
+                items.append(forms.question(question, spot.owner))
+                size += len(encode(items[-1].arguments))
                 if size >= PAGE_BYTES and (past is not None or spot is not theirs[-1]):
-                    return sorted(found, key=lambda one: one.asked_at), spot.mark
-        if past is None or len(found) == limit or loop.time() > stop:
-            return sorted(found, key=lambda one: one.asked_at), past
+                    return sorted(items, key=lambda one: one.asked_at), spot.mark
+        if past is None or len(items) == limit or loop.time() > stop:
+            return sorted(items, key=lambda one: one.asked_at), past
 
 
 async def _visible(request: ApiRequest, spot: WalkedCall, question: Question) -> bool:
@@ -150,7 +150,7 @@ async def answer(request: ApiRequest) -> ApiReply:
         scope=body.scope,
         actor=body.actor or principal.name,
     )
-    return given(forms.answer(given_answer))
+    return json_reply(forms.answer(given_answer))
 
 
 async def _check_named(request: ApiRequest, session: Session) -> None:
@@ -159,8 +159,8 @@ async def _check_named(request: ApiRequest, session: Session) -> None:
         raise ApiError("denied", "You answer for yourself", "leave `actor` out")
     question = next((one for one in await session.questions() if one.id == request.body.question), None)
     if _demands(request) or (question is not None and question.demands):
-        told = "Nobody knows here who you are, and somebody's own yes is demanded"
-        raise ApiError("denied", told, "serve with keys, and have each approver answer with their own")
+        message = "Nobody knows here who you are, and somebody's own yes is demanded"
+        raise ApiError("denied", message, "serve with keys, and have each approver answer with their own")
 
 
 async def _answerable(request: ApiRequest) -> Session:
@@ -176,7 +176,7 @@ async def _answerable(request: ApiRequest) -> Session:
 
 
 async def _once_visible(request: ApiRequest, place: SessionRow, call: Row) -> bool:
-    """True if a question was put to somebody, open or not: who comes too late is told so."""
+    """True if a question was for this person, open or not: an answer that is too late gets its own error."""
     if place.owner == OWNER or not _approves(request):
         return False
     session = await request.api.crib._attach(place)
@@ -203,31 +203,31 @@ async def changes(request: ApiRequest) -> None:
 
 
 class _Inbox:
-    """One reader's inbox, and what it was told of it."""
+    """One reader's inbox, and what was sent of it."""
 
     def __init__(self, request: ApiRequest, line: EventStream) -> None:
-        self._asked = request
+        self._request = request
         self._line = line
-        self._told: set[str] = set()
+        self._shown: set[str] = set()
         self._calls: set[str | None] = set()
         self._ended: set[str | None] | None = None
         self._stale = False
         self._ready = False
         line.freed = self._freed
 
-    def news(self, found: list[tuple[SessionRow, Event]]) -> None:
-        """Something happened somewhere. Most of it is nobody's question, or somebody else's."""
+    def news(self, events: list[tuple[SessionRow, Event]]) -> None:
+        """Take new events. Most of them are about no question, or somebody else's."""
         if self._ended is not None:
-            self._ended.update(event.call for _, event in found if event.kind in _ENDED)
-        asking = {row.owner for row, event in found if event.kind in _ASKING}
-        if any(event.call in self._calls for _, event in found) or (asking and self._concerned(asking)):
+            self._ended.update(event.call for _, event in events if event.kind in _ENDED)
+        asking = {row.owner for row, event in events if event.kind in _ASKING}
+        if any(event.call in self._calls for _, event in events) or (asking and self._concerned(asking)):
             self._stale = True
             self._freed(self._line)
 
     def _concerned(self, owners: set[str]) -> bool:
         """True if questions in sessions of these owners may be for the reader."""
-        principal = self._asked.principal
-        return principal.admin or principal.name in owners or _approves(self._asked)
+        principal = self._request.principal
+        return principal.admin or principal.name in owners or _approves(self._request)
 
     def _freed(self, line: EventStream) -> None:
         if self._stale and self._ready and not line.busy:
@@ -240,21 +240,21 @@ class _Inbox:
         self._freed(self._line)
 
     async def look(self) -> None:
-        """Tells what is new, and what is gone."""
+        """Send what is new, and what is gone."""
         self._stale, self._ended = False, set()
         open = {one.id: one for one in await self._open()}
-        gone = [_frame("gone", {"id": id}) for id in self._told - open.keys()]
-        asked = [_frame("asked", open[id]) for id in open if id not in self._told]
-        self._told, self._calls = set(open), {one.call for one in open.values()}
+        gone = [_frame("gone", {"id": id}) for id in self._shown - open.keys()]
+        new = [_frame("asked", open[id]) for id in open if id not in self._shown]
+        self._shown, self._calls = set(open), {one.call for one in open.values()}
         self._stale = self._stale or not self._calls.isdisjoint(self._ended)  # it ended while this was looked up
         self._ended = None
-        if gone or asked:
-            await self._line.send(b"".join((*gone, *asked)))
+        if gone or new:
+            await self._line.send(b"".join((*gone, *new)))
 
     async def _open(self) -> list[forms.QuestionForm]:
-        open, past = await inbox(self._asked)
+        open, past = await inbox(self._request)
         while past is not None and len(open) < TOLD:
-            more, past = await inbox(self._asked, past=past)
+            more, past = await inbox(self._request, past=past)
             open += more
         return open
 

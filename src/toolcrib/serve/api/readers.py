@@ -1,4 +1,4 @@
-"""Readers of streams. A stream may be open for days: whether its reader may still come in is asked again and again."""
+"""Readers of streams. A stream may be open for days, so its reader's key is checked again and again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Readers:
         """Counts a stream while it is open; it ends soon after its reader's key was revoked or has expired.
 
         Raises:
-            Problem: there are too many.
+            ApiError: there are too many.
         """
         task = asyncio.current_task()
         assert task is not None
@@ -55,8 +55,8 @@ class Readers:
     async def _look(self, guard: Guard) -> None:
         while self._open:
             await asyncio.sleep(self._api.limits.ping_s)
-            for task, asked in list(self._open.items()):
-                if await refused(guard, asked.headers) is not None and self._open.pop(task, None) is not None:
+            for task, request in list(self._open.items()):
+                if await refused(guard, request.headers) is not None and self._open.pop(task, None) is not None:
                     task.cancel()
         self._looking = None
 

@@ -57,7 +57,7 @@ class ApiRequest:
         """Reads query and body.
 
         Raises:
-            Problem: they do not fit.
+            ApiError: they do not fit.
             Unreadable, Gone: the body did not arrive.
         """
         if self.route.query is not None:
@@ -74,7 +74,7 @@ def decoded(kind: Any, body: bytes) -> Any:
     """A body as what it has to be; an empty one says nothing.
 
     Raises:
-        Problem: it is none.
+        ApiError: it is none.
     """
     decoder = _decoders.get(kind)
     if decoder is None:
@@ -86,16 +86,16 @@ def decoded(kind: Any, body: bytes) -> Any:
 
 
 def _query(kind: type[msgspec.Struct], text: bytes) -> Any:
-    """A query as what it has to be; of what is given twice the last counts."""
+    """Decode a query; of a field that comes twice the last counts."""
     try:
-        given = dict(parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict")) if text else {}
-        if any("\0" in value for value in given.values()):
+        fields = dict(parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict")) if text else {}
+        if any("\0" in value for value in fields.values()):
             raise ValueError("it holds a NUL")
-        return msgspec.convert(given, kind, strict=False)
+        return msgspec.convert(fields, kind, strict=False)
     except (msgspec.ValidationError, ValueError) as error:
         raise ApiError("invalid_arguments", f"The query does not fit: {error}") from None
 
 
-def given(value: Any, status: int = 200) -> ApiReply:
-    """An answer of JSON."""
+def json_reply(value: Any, status: int = 200) -> ApiReply:
+    """Return a reply with a value as JSON."""
     return ApiReply(encode(value), status)

@@ -77,7 +77,7 @@ class Table:
         """The route, and the values of what differs in its path. `path` is as it was sent.
 
         Raises:
-            Problem: 404 or 405, there is none.
+            ApiError: 404 or 405, there is none.
         """
         node: Any = self._tree
         values: list[str] = []

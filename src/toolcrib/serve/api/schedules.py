@@ -11,7 +11,7 @@ from toolcrib._call.request import CallOptions
 from toolcrib.errors import Refused
 from toolcrib.serve.api.errors import ApiError
 from toolcrib.serve.api.pages import Moment, Name, Text, owner_of
-from toolcrib.serve.api.request import ApiRequest, given
+from toolcrib.serve.api.request import ApiRequest, json_reply
 from toolcrib.serve.api.router import ApiReply, Route
 from toolcrib.store.codec import decode
 from toolcrib.types import By, Missed, Schedule, ScheduleEntry
@@ -86,7 +86,7 @@ async def listing(request: ApiRequest) -> ApiReply:
     api, query, principal = request.api, request.query, request.principal
     if query.session is not None:
         session = await api.rooms.of(query.session, principal)
-        return given(ScheduleList([_form(one) for one in await session.schedules()]))
+        return json_reply(ScheduleList([_form(one) for one in await session.schedules()]))
     seen: dict[str, bool] = {}
     shown = []
     for one in await api.crib.schedules(owner_of(request, query.owner)):
@@ -95,7 +95,7 @@ async def listing(request: ApiRequest) -> ApiReply:
             seen[one.session] = row is not None and await api.rooms.sees(row, principal)
         if seen[one.session]:
             shown.append(_form(one))
-    return given(ScheduleList(shown))
+    return json_reply(ScheduleList(shown))
 
 
 async def make(request: ApiRequest) -> ApiReply:
@@ -110,7 +110,7 @@ async def make(request: ApiRequest) -> ApiReply:
         raise ApiError("invalid_arguments", str(error)) from None
     by = By("user", request.principal.name)
     options = CallOptions(by=by, label=body.label, key=body.key, background=True)
-    return given(_form(await schedules.made(session, wanted, options)), 201)
+    return json_reply(_form(await schedules.made(session, wanted, options)), 201)
 
 
 async def cancel(request: ApiRequest) -> ApiReply:
@@ -120,7 +120,7 @@ async def cancel(request: ApiRequest) -> ApiReply:
     if row is None:
         raise Refused("not_found", f"No such schedule: {id}")
     session = await request.api.rooms.of(row.session, request.principal)
-    return given(ScheduleCancelled(id, await session.cancel_schedule(id)))
+    return json_reply(ScheduleCancelled(id, await session.cancel_schedule(id)))
 
 
 ROUTES = [

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from toolcrib import __version__
 from toolcrib.serve.api.openapi import document
-from toolcrib.serve.api.request import ApiRequest, given
+from toolcrib.serve.api.request import ApiRequest, json_reply
 from toolcrib.serve.api.router import ApiReply, Route
 from toolcrib.serve.principal import KNOWN, Principal
 
@@ -47,14 +47,14 @@ def told(api: Api, principal: Principal) -> Me:
 
 async def me(request: ApiRequest) -> ApiReply:
     """Who asks."""
-    return given(told(request.api, request.principal))
+    return json_reply(told(request.api, request.principal))
 
 
 async def openapi(request: ApiRequest) -> ApiReply:
     """The description of this API."""
     api = request.api
     if api.description is None:
-        api.description = given(document(api.table.routes))
+        api.description = json_reply(document(api.table.routes))
     return api.description
 
 

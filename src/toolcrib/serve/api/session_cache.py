@@ -47,7 +47,7 @@ class SessionCache:
         """A session that this principal may use.
 
         Raises:
-            Problem: there is none, or more was open in it than they may use.
+            ApiError: there is none, or more was open in it than they may use.
         """
         session = self.known(id, principal)
         if session is None:
@@ -59,7 +59,7 @@ class SessionCache:
         """What the store knows of a session that this principal may see.
 
         Raises:
-            Problem: there is none, or more was open in it than they may use.
+            ApiError: there is none, or more was open in it than they may use.
         """
         row = await self._crib.store.session(id) if SESSION_ID.fullmatch(id) else None
         if row is None or not self.owns(row, principal):
@@ -109,7 +109,7 @@ class SessionCache:
         """Opens a session for its owner; whether it is new.
 
         Raises:
-            Problem: 401 or 403, more was asked for than is open to them.
+            ApiError: 401 or 403, more was asked for than is open to them.
             Refused: it cannot be opened.
         """
         row = None if id is None or not SESSION_ID.fullmatch(id) else await self._crib.store.session(id)

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from toolcrib.serve.api import forms
 from toolcrib.serve.api.errors import ApiError, missing
 from toolcrib.serve.api.pages import Limit, Name, Text, paged, place, read_place
-from toolcrib.serve.api.request import ApiRequest, given
+from toolcrib.serve.api.request import ApiRequest, json_reply
 from toolcrib.serve.api.router import ApiReply, Route
 from toolcrib.session import Session
 from toolcrib.store import OWNER, SessionRow
@@ -46,16 +46,16 @@ async def sessions(request: ApiRequest) -> ApiReply:
     busy = await _busy(request, owner=owner)
     after = read_place(query.after, tuple[float, str])
     last = None if after is None else SessionRow(after[1], "", 0, 0, 0.0, after[0])
-    found: list[SessionRow] = []
+    rows: list[SessionRow] = []
     more = True
-    while more and len(found) <= query.limit:
+    while more and len(rows) <= query.limit:
         page = await crib.store.sessions(owner, limit=500, before=last)
         more = len(page) == 500
         last = page[-1] if page else None
         fitting = [row for row in page if row.owner != OWNER and _fits(row, query, busy)]
-        found += [row for row in fitting if await request.api.rooms.sees(row, request.principal)]
-    shown = found[: query.limit]
-    next = place(shown[-1].updated_at, shown[-1].id) if len(found) > len(shown) else None
+        rows += [row for row in fitting if await request.api.rooms.sees(row, request.principal)]
+    shown = rows[: query.limit]
+    next = place(shown[-1].updated_at, shown[-1].id) if len(rows) > len(shown) else None
     return paged([await _listed(request, row, busy) for row in shown], next)
 
 
@@ -111,14 +111,14 @@ async def _one(request: ApiRequest, session: Session) -> forms.SessionForm:
 
 async def session(request: ApiRequest) -> ApiReply:
     """One session."""
-    return given(await _one(request, await request.api.rooms.of(request.path[0], request.principal)))
+    return json_reply(await _one(request, await request.api.rooms.of(request.path[0], request.principal)))
 
 
 async def open_session(request: ApiRequest) -> ApiReply:
     """Opens a session; 201 where it is new."""
     body = request.body
     opened, made = await request.api.rooms.open(body.id, request.principal, body.namespaces, body.grants or ())
-    return given(await _one(request, opened), 201 if made else 200)
+    return json_reply(await _one(request, opened), 201 if made else 200)
 
 
 class Close(Struct, forbid_unknown_fields=True):
@@ -138,9 +138,9 @@ class ClosedForm(Struct):
 
 async def close(request: ApiRequest) -> ApiReply:
     """Logs out."""
-    found = await request.api.rooms.of(request.path[0], request.principal)
-    closed = await found.close(request.body.timeout)
-    return given(ClosedForm(*closed))
+    session = await request.api.rooms.of(request.path[0], request.principal)
+    closed = await session.close(request.body.timeout)
+    return json_reply(ClosedForm(*closed))
 
 
 # Changing
@@ -148,9 +148,9 @@ async def close(request: ApiRequest) -> ApiReply:
 
 async def set_user(request: ApiRequest) -> ApiReply:
     """What the client says of its user."""
-    found = await request.api.rooms.of(request.path[0], request.principal)
-    await found.set_user(request.body)
-    return given(UserForm(dict(found.user)))
+    session = await request.api.rooms.of(request.path[0], request.principal)
+    await session.set_user(request.body)
+    return json_reply(UserForm(dict(session.user)))
 
 
 class Narrower(Struct, forbid_unknown_fields=True):
@@ -162,11 +162,11 @@ class Narrower(Struct, forbid_unknown_fields=True):
 
 async def narrow(request: ApiRequest) -> ApiReply:
     """Takes rights away."""
-    found, body = await request.api.rooms.of(request.path[0], request.principal), request.body
+    session, body = await request.api.rooms.of(request.path[0], request.principal), request.body
     if body.namespaces is None and not body.grants:
         raise ApiError("invalid_arguments", "There is nothing to narrow", "send namespaces or grants")
-    await found.narrow(namespaces=body.namespaces, grants=body.grants)
-    return given(await _one(request, found))
+    await session.narrow(namespaces=body.namespaces, grants=body.grants)
+    return json_reply(await _one(request, session))
 
 
 class Interrupt(Struct, forbid_unknown_fields=True):
@@ -183,8 +183,8 @@ class StoppedForm(Struct):
 
 async def interrupt(request: ApiRequest) -> ApiReply:
     """Stops what runs or waits."""
-    found = await request.api.rooms.of(request.path[0], request.principal)
-    return given(StoppedForm(await found.interrupt(background=request.body.background)))
+    session = await request.api.rooms.of(request.path[0], request.principal)
+    return json_reply(StoppedForm(await session.interrupt(background=request.body.background)))
 
 
 class UserForm(Struct):

@@ -30,7 +30,7 @@ class StateHistories:
         if seen < at:
             fresh: list[Event] = []
             while seen < at and (page := await store.read(session.id, seen, until=at, limit=1000)):
-                fresh += [_told(event) for event in page if _tells(event)]
+                fresh += [_trimmed(event) for event in page if _tells(event)]
                 seen = page[-1].seq
             events = [*events, *fresh]
             self._keep(key, seen, events)
@@ -48,7 +48,7 @@ def _tells(event: Event) -> bool:
     return event.kind in KINDS or (isinstance(event.data, STATEFUL) and event.data.state is not None)
 
 
-def _told(event: Event) -> Event:
+def _trimmed(event: Event) -> Event:
     """Of what is done the changes alone: results may be large."""
     if not isinstance(event.data, STATEFUL):
         return event

@@ -66,16 +66,16 @@ class EndedCalls(NamedTuple):
 
 async def ended(request: ApiRequest, since: float, tool: str | None = None) -> EndedCalls:
     """The calls that ended since, of all that somebody may see; the newest of them, where there are very many."""
-    loop, found, past = asyncio.get_running_loop(), list[LastCall](), None
+    loop, calls, past = asyncio.get_running_loop(), list[LastCall](), None
     crib, owner = request.api.crib, owner_of(request)
     where, stop = WalkFilter("ended", owner=owner, tool=tool, since=since), loop.time() + LOOK_S
     while True:
         spots, past = await crib.store.walk(where, past, limit=PIECE)
         spots = [spot for spot in spots if spot.owner != OWNER and tool in (None, spot.row.tool)]
         async for spot, story in stories(crib.store, await request.api.rooms.visible(spots, request.principal)):
-            found += _ended(spot, story)
-        if past is None or len(found) >= MOST or loop.time() > stop:
-            return EndedCalls(found[::-1], since if past is None else past.at)
+            calls += _ended(spot, story)
+        if past is None or len(calls) >= MOST or loop.time() > stop:
+            return EndedCalls(calls[::-1], since if past is None else past.at)
 
 
 def _ended(spot: WalkedCall, story: list[Event]) -> Iterator[LastCall]:

@@ -158,7 +158,7 @@ class EventStream:
             self._ending = reason
 
     def end(self, reason: str) -> None:
-        """Says that nothing more comes; what is on its way is given up."""
+        """End the stream; what is not sent yet is dropped."""
         if self.over:
             return
         self.over = True

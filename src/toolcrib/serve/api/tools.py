@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from toolcrib.serve.api.errors import missing
 from toolcrib.serve.api.pages import Limit, Name, Text, paged, place, read_place
-from toolcrib.serve.api.request import ApiRequest, given
+from toolcrib.serve.api.request import ApiRequest, json_reply
 from toolcrib.serve.api.router import ApiReply, Route
 from toolcrib.sources import OK, Health
 from toolcrib.tool import Tool
@@ -100,9 +100,9 @@ NOT_TOLD = "Its source is not well; who looks after the server sees why"
 def _healths(request: ApiRequest) -> Healths:
     """The tools that are not well: by how their last calls ended, and before that by the word of their source."""
     stock, metrics = request.api.crib.stock, request.api.metrics
-    found = {} if metrics is None else {id: Health("degraded", why) for id, why in metrics.out_of_order().items()}
-    told = ((tool.id, stock.health(tool)) for tool in stock.telling)
-    return found | {id: _for(request, health) for id, health in told if health.status != "ok"}
+    failing = {} if metrics is None else {id: Health("degraded", why) for id, why in metrics.out_of_order().items()}
+    reported = ((tool.id, stock.health(tool)) for tool in stock.telling)
+    return failing | {id: _for(request, health) for id, health in reported if health.status != "ok"}
 
 
 def _for(request: ApiRequest, health: Health) -> Health:
@@ -216,10 +216,10 @@ async def tools(request: ApiRequest) -> ApiReply:
 
 async def tool(request: ApiRequest) -> ApiReply:
     """All of one tool."""
-    found = next((tool for tool in open_tools(request) if tool.id == request.path[0]), None)
-    if found is None:
+    match = next((tool for tool in open_tools(request) if tool.id == request.path[0]), None)
+    if match is None:
         raise missing("tool")
-    return given(_detail(request, found))
+    return json_reply(_detail(request, match))
 
 
 async def session_tools(request: ApiRequest) -> ApiReply:
@@ -266,7 +266,7 @@ async def why(request: ApiRequest) -> ApiReply:
     """The verdict on a call without making it."""
     session, body = await request.api.rooms.of(request.path[0], request.principal), request.body
     explained = session.why(body.tool, b"{}" if body.args is UNSET else bytes(body.args))
-    return given({**explained.data(), "lines": explained.lines()})
+    return json_reply({**explained.data(), "lines": explained.lines()})
 
 
 ROUTES = [

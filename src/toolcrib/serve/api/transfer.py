@@ -11,7 +11,7 @@ from toolcrib.serve.api import forms
 from toolcrib.serve.api.errors import missing
 from toolcrib.serve.api.pages import Name, owner_of
 from toolcrib.serve.api.reach import within
-from toolcrib.serve.api.request import ApiRequest, given
+from toolcrib.serve.api.request import ApiRequest, json_reply
 from toolcrib.serve.api.router import ApiReply, Route
 from toolcrib.serve.api.session_cache import bounds
 from toolcrib.serve.asgi import read
@@ -45,7 +45,7 @@ async def take_in(request: ApiRequest) -> ApiReply:
     body = await read(request.receive, limits.body_bytes, limits.body_s)
     query = request.query
     row = await request.api.crib.import_session(body.splitlines(keepends=True), id=query.id, owner=query.owner)
-    return given(forms.session(row, 0, 0), 201)
+    return json_reply(forms.session(row, 0, 0), 201)
 
 
 class DeleteQuery(Struct, forbid_unknown_fields=True):
@@ -60,7 +60,7 @@ async def delete(request: ApiRequest) -> ApiReply:
     if session is None:
         raise missing()
     actor = request.principal.name
-    return given(await request.api.crib.delete_session(session.id, actor=actor, force=request.query.force))
+    return json_reply(await request.api.crib.delete_session(session.id, actor=actor, force=request.query.force))
 
 
 class Tombstones(Struct):
@@ -74,7 +74,7 @@ async def tombstones(request: ApiRequest) -> ApiReply:
     allowed, stones = bounds(request.principal), await request.api.crib.deleted_sessions(owner_of(request))
     if allowed is not None:
         stones = [stone for stone in stones if stone.namespaces is not None and within(stone.namespaces, allowed)]
-    return given(Tombstones(stones))
+    return json_reply(Tombstones(stones))
 
 
 ROUTES = [

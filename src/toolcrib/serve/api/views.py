@@ -12,7 +12,7 @@ from toolcrib.media import guessed_type
 from toolcrib.serve.api import forms
 from toolcrib.serve.api.active_agents import ActiveAgent
 from toolcrib.serve.api.pages import Limit, Seq
-from toolcrib.serve.api.request import ApiRequest, given
+from toolcrib.serve.api.request import ApiRequest, json_reply
 from toolcrib.serve.api.router import ApiReply, Route
 from toolcrib.serve.api.sessions import COUNTED, agent_of
 from toolcrib.state import State
@@ -44,17 +44,17 @@ class ListsForm(Struct):
 
 async def lists(request: ApiRequest) -> ApiReply:
     """The three lists of a session."""
-    found, at = await request.api.rooms.of(request.path[0], request.principal), request.query.at
+    session, at = await request.api.rooms.of(request.path[0], request.principal), request.query.at
     await request.api.crib.store.flush()
-    rows = await _open(request.api.crib.store, found.id, at) + await _done(request, found.id)
+    rows = await _open(request.api.crib.store, session.id, at) + await _done(request, session.id)
     sorted_out: dict[str, list[forms.EntryForm]] = {"unresolved": [], "ongoing": [], "completed": []}
-    rows.reverse()  # the newest results are given whole
+    rows.reverse()  # the newest results come whole
     size = 0
     while rows:
         stories = await request.api.crib.store.stories(rows)
         del rows[: len(stories)]
         for story in stories:
-            history = History(found.id, (event for event in story if at is None or event.seq <= at))
+            history = History(session.id, (event for event in story if at is None or event.seq <= at))
             if history.id:
                 entry = forms.listed(history)
                 length = len(encode(entry))
@@ -63,7 +63,7 @@ async def lists(request: ApiRequest) -> ApiReply:
                     length = SMALL
                 size += length
                 sorted_out[history.list].append(entry)
-    return given(ListsForm(**{name: entries[::-1] for name, entries in sorted_out.items()}))
+    return json_reply(ListsForm(**{name: entries[::-1] for name, entries in sorted_out.items()}))
 
 
 async def _open(store: Store, session: str, at: int | None) -> list[Row]:
@@ -76,18 +76,18 @@ async def _open(store: Store, session: str, at: int | None) -> list[Row]:
 
 async def _done(request: ApiRequest, session: str) -> list[Row]:
     """The newest calls that are done, or were at that event, in order of completion."""
-    query, store, where, found = request.query, request.api.crib.store, WalkFilter("ended", session), dict[str, Row]()
+    query, store, where, rows = request.query, request.api.crib.store, WalkFilter("ended", session), dict[str, Row]()
     past = None
     if query.at is not None:
         newest, _ = await store.walk(where, limit=1)
         past = newest[0].mark._replace(seq=min(query.at, newest[0].mark.seq) + 1) if newest else None
     while True:
-        spots, past = await store.walk(where, past, limit=query.limit - len(found))
+        spots, past = await store.walk(where, past, limit=query.limit - len(rows))
         for row, *_ in spots:
             if query.at is None or (row.done_seq or 0) <= query.at:  # one that was settled later is among the open ones
-                found.setdefault(row.id, row)
-        if past is None or len(found) >= query.limit:
-            return list(reversed(found.values()))
+                rows.setdefault(row.id, row)
+        if past is None or len(rows) >= query.limit:
+            return list(reversed(rows.values()))
 
 
 _PICTURE = ((b"x-content-type-options", b"nosniff"), (b"content-security-policy", b"sandbox; default-src 'none'"))
@@ -111,14 +111,14 @@ class StateForm(Struct, omit_defaults=True):
 
 async def state(request: ApiRequest) -> ApiReply:
     """The state of a session."""
-    found, crib = await request.api.rooms.of(request.path[0], request.principal), request.api.crib
+    session, crib = await request.api.rooms.of(request.path[0], request.principal), request.api.crib
     await crib.store.flush()
     if request.query.at is None:
-        await found._reload_state()
-        now = found.state.now
-        return given(StateForm(dict(now), now.revision, dict(found.user), agent_of(found)))
+        await session._reload_state()
+        now = session.state.now
+        return json_reply(StateForm(dict(now), now.revision, dict(session.user), agent_of(session)))
     past, user, word = State(crib.state_keys), {}, ActiveAgent()
-    row = await crib.store.session(found.id)
+    row = await crib.store.session(session.id)
     events = [] if row is None else await request.api.pasts.until(crib.store, row, request.query.at)
     word.take(events)
     for event in events:
@@ -129,7 +129,7 @@ async def state(request: ApiRequest) -> ApiReply:
                 past.end(run)
             case Done(state=StateRecord() as commit) | Waiting(state=StateRecord() as commit):
                 past.replay(commit, event.call or "")
-    return given(StateForm(dict(past.now), past.now.revision, user, word.agent))
+    return json_reply(StateForm(dict(past.now), past.now.revision, user, word.agent))
 
 
 class ByteRange(Struct, forbid_unknown_fields=True):
@@ -151,17 +151,17 @@ class OutputForm(Struct, omit_defaults=True):
 
 async def output(request: ApiRequest) -> ApiReply:
     """A piece of an output that was too large for its result."""
-    found, query, id = await request.api.rooms.of(request.path[0], request.principal), request.query, request.path[1]
-    text = await found.output(id, query.offset, query.limit)
-    total = len(await request.api.crib.store.kept(found.id, id) or b"")
+    session, query, id = await request.api.rooms.of(request.path[0], request.principal), request.query, request.path[1]
+    text = await session.output(id, query.offset, query.limit)
+    total = len(await request.api.crib.store.kept(session.id, id) or b"")
     end = query.offset + query.limit
-    return given(OutputForm(id, query.offset, total, text, end if end < total else None))
+    return json_reply(OutputForm(id, query.offset, total, text, end if end < total else None))
 
 
 async def file(request: ApiRequest) -> ApiReply:
     """The bytes of a file. A browser shows pictures, and runs nothing of what stands in a file."""
-    found = await request.api.rooms.of(request.path[0], request.principal)
-    data = await found.file(request.path[1])
+    session = await request.api.rooms.of(request.path[0], request.principal)
+    data = await session.file(request.path[1])
     type = guessed_type(data).encode()
     return ApiReply(data, headers=((b"content-type", type), *(_PICTURE if type.startswith(b"image/") else _DOWNLOAD)))
 

@@ -28,7 +28,7 @@ FEW = 8
 
 TICK_S = 1e-6  # past the last event of a session
 KNOWN = 10_000
-"""Sessions that are remembered with what was told of them."""
+"""Sessions that are remembered with their last event."""
 
 log = logging.getLogger("toolcrib.serve")
 
@@ -38,7 +38,7 @@ Tell = Callable[[Found], None]
 
 
 class _WatchedSession(NamedTuple):
-    """When a session was made, and the last event that was told of it."""
+    """When a session was made, and the last event that was sent of it."""
 
     made: float
     seq: int
@@ -107,7 +107,7 @@ class SessionWatcher:
 
     async def _look(self) -> Found:
         """What is new in the sessions that moved; where the store is away, the rest is looked at again soon."""
-        found, moved, rows = Found(), self._moved, dict[str, SessionRow]()
+        news, moved, rows = Found(), self._moved, dict[str, SessionRow]()
         self._moved = set()
         try:
             if "" in moved or len(moved) > FEW:
@@ -116,9 +116,9 @@ class SessionWatcher:
                 moved |= {id for id, row in rows.items() if (known := self._of(row)) is None or known.seq < row.seq}
                 moved.discard("")
             for session in list(moved):
-                found += await self._new(session, rows.get(session))
+                news += await self._new(session, rows.get(session))
                 moved.discard(session)
-                if len(found) >= MOST and moved:  # what is there is told first
+                if len(news) >= MOST and moved:  # send these first
                     self._moved |= moved
                     self._wake.set()
                     break
@@ -126,19 +126,19 @@ class SessionWatcher:
             log.info("sessions are looked at again soon: %s", error)
             self._moved |= moved
             asyncio.get_running_loop().call_later(AGAIN_S, self._wake.set)
-        return await self._with_reach(found)
+        return await self._with_reach(news)
 
-    async def _with_reach(self, found: Found) -> Found:
-        """What was found, in order; where a bounded reader listens, of sessions whose reach is known that far."""
+    async def _with_reach(self, news: Found) -> Found:
+        """Return news in order; where a bounded reader listens, of sessions whose reach is known that far."""
         if self._bounded:
-            last = {(row.id, row.created_at): (row, event.seq) for row, event in found}
+            last = {(row.id, row.created_at): (row, event.seq) for row, event in news}
             try:
                 for row, seq in last.values():
                     await self._reaches.of(row, seq)
             except StoreError as error:
                 log.info("the namespaces of sessions are looked at again soon: %s", error)
                 self._reaches.forget()
-        return sorted(found, key=lambda one: (one[1].at, one[0].id, one[1].seq))
+        return sorted(news, key=lambda one: (one[1].at, one[0].id, one[1].seq))
 
     async def _used(self) -> list[SessionRow]:
         """The sessions that were used since the last look at all of them, in a few pages rather than one by one."""
@@ -153,23 +153,23 @@ class SessionWatcher:
         return known if known is not None and known.made == row.created_at else None
 
     async def _new(self, session: str, row: SessionRow | None) -> Found:
-        """What a session has that was not told; of one that is not known, what came since somebody watches."""
-        found, row = Found(), row or await self._crib.store.session(session)
+        """Return the new events of a session; of an unknown one, those since somebody watches."""
+        news, row = Found(), row or await self._crib.store.session(session)
         if row is None:
-            return found
+            return news
         known, since = self._of(row), 0.0
         if known is None:
             known, since = _WatchedSession(row.created_at, max(0, row.seq - MOST), self._since), self._since
         _, seq, at = known
         read, pages = self._crib.store.read, 0
         while row.owner != OWNER and (page := await read(session, seq, limit=PAGE, extent=EXTENT)):
-            found += [(row, event) for event in page if event.at >= since]
+            news += [(row, event) for event in page if event.at >= since]
             seq, at, pages = page[-1].seq, max(at, page[-1].at), pages + 1
-            if len(found) >= MOST or pages == PAGES:  # others have a turn
+            if len(news) >= MOST or pages == PAGES:  # others have a turn
                 self._heard(session)
                 break
         self._remember(session, _WatchedSession(row.created_at, seq, at))
-        return found
+        return news
 
     def _remember(self, session: str, known: _WatchedSession) -> None:
         self._known.pop(session, None)

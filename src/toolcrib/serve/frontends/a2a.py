@@ -15,7 +15,7 @@ from toolcrib.errors import Refused
 from toolcrib.events import Event
 from toolcrib.serve.api.calls import attend
 from toolcrib.serve.api.errors import ApiError, ErrorDetail
-from toolcrib.serve.api.request import ApiRequest, given
+from toolcrib.serve.api.request import ApiRequest, json_reply
 from toolcrib.serve.api.router import ApiReply, Route
 from toolcrib.serve.frontends.a2a_tasks import KEY, Task, listed
 from toolcrib.serve.frontends.conversation import FrontendSession, agents_of, approved, stream, text_of
@@ -61,7 +61,7 @@ async def card(request: ApiRequest) -> ApiReply:
     if request.api.guard is not None:
         data["securitySchemes"] = {"bearer": {"httpAuthSecurityScheme": {"scheme": "Bearer"}}}
         data["securityRequirements"] = [{"schemes": {"bearer": {"list": []}}}]
-    return given(data)
+    return json_reply(data)
 
 
 async def rpc(request: ApiRequest) -> ApiReply | None:
@@ -74,7 +74,7 @@ async def rpc(request: ApiRequest) -> ApiReply | None:
         if not isinstance(params, dict | None):
             raise RpcError(BAD_PARAMS, "`params` must be an object")
         if (method := METHODS.get(body["method"])) is not None:
-            return given({"jsonrpc": "2.0", "id": id, "result": await method(request, params or {})})
+            return json_reply({"jsonrpc": "2.0", "id": id, "result": await method(request, params or {})})
         if (streams := STREAMS.get(body["method"])) is not None:
             request.api.gate.spare(request.principal)
             task, events = await streams(request, params or {})
@@ -88,13 +88,13 @@ async def rpc(request: ApiRequest) -> ApiReply | None:
     except Refused as refused:
         return _failed(id, _CODES.get(refused.code, UNSUPPORTED), refused.message)
     except ApiError as problem:
-        if problem.said.code not in _CODES:
+        if problem.detail.code not in _CODES:
             raise
-        return _failed(id, _CODES[problem.said.code], problem.said.message)
+        return _failed(id, _CODES[problem.detail.code], problem.detail.message)
 
 
 def _failed(id: Any, code: int, message: str) -> ApiReply:
-    return given({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+    return json_reply({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
 
 
 # Tasks
@@ -102,11 +102,11 @@ def _failed(id: Any, code: int, message: str) -> ApiReply:
 
 async def _folded(talk: FrontendSession, run: str) -> Task:
     task = Task(talk.session.id, run)
-    found = False
+    exists = False
     async for event in talk.session.events(follow=False):
-        found = found or event.fields.get("run") == run
+        exists = exists or event.fields.get("run") == run
         task.take(event)
-    if not found:
+    if not exists:
         raise RpcError(NOT_FOUND, "There is no such task")
     return task
 
@@ -143,7 +143,7 @@ async def _sent(request: ApiRequest, params: Mapping[str, Any]) -> tuple[Task, A
             raise RpcError(UNSUPPORTED, f"The task does not wait for a message: it is {task.state}")
         before = await talk.seen()
         await _answer(talk, task, text, data)
-        task.state, task.said = "WORKING", None
+        task.state, task.status_parts = "WORKING", None
         return task, await talk.rest(before)
     context = message.get("contextId") or f"a2a-{secrets.token_hex(8)}"
     talk = await FrontendSession.open(request.api, request.principal, str(context), request.path[0])
@@ -173,9 +173,9 @@ async def _answer(talk: FrontendSession, task: Task, text: str, data: Any) -> No
             value = data["value"] if isinstance(data, dict) and "value" in data else text if data is None else data
             await talk.answer(question["id"], "accept", value)
         else:
-            said = data if isinstance(data, dict) else {"approved": data}
-            yes = text.strip().lower() in YES if data is None else approved(said.get("approved"))
-            reason = said.get("reason") or (None if yes else text)
+            fields = data if isinstance(data, dict) else {"approved": data}
+            yes = text.strip().lower() in YES if data is None else approved(fields.get("approved"))
+            reason = fields.get("reason") or (None if yes else text)
             await talk.answer(question["id"], "accept" if yes else "decline", reason=reason and str(reason))
 
 
@@ -196,7 +196,7 @@ async def _rest(task: Task, events: AsyncIterator[Event]) -> None:
 
 
 async def _while_here(request: ApiRequest, work: Coroutine[Any, Any, T]) -> T:
-    """Waits for something as long as whoever asked does.
+    """Wait for something as long as the client does.
 
     Raises:
         Gone: they hung up.
@@ -259,7 +259,7 @@ class Updates:
         yield self._result({"task": self._task.form()})
 
     def end(self) -> Iterable[bytes]:
-        """Nothing: the last status has been told."""
+        """Yield nothing: the last status was sent."""
         return ()
 
     def fail(self, detail: ErrorDetail) -> Iterator[bytes]:

@@ -35,7 +35,7 @@ class Task:
         self.run = run
         self.context = session
         self.state = "WORKING"
-        self.said: list[dict[str, Any]] | None = None
+        self.status_parts: list[dict[str, Any]] | None = None
         self.at = 0.0
         self.artifacts: dict[str, str] = {}
         self.history: list[dict[str, Any]] = []
@@ -60,8 +60,8 @@ class Task:
         elif kind == "message" and data["role"] in ("user", "assistant") and data.get("content"):
             role = "ROLE_USER" if data["role"] == "user" else "ROLE_AGENT"
             parts = [{"text": data["content"]}]
-            given = str(data.get("key", ""))
-            id = given.removeprefix(KEY) if given.startswith(KEY) else f"m{event.seq}"
+            key = str(data.get("key", ""))
+            id = key.removeprefix(KEY) if key.startswith(KEY) else f"m{event.seq}"
             self.history.append({"messageId": id, "role": role, "parts": parts, **self.ids})
             if role == "ROLE_AGENT":
                 self.artifacts[f"turn-{data['turn']}"] = data["content"]
@@ -71,20 +71,20 @@ class Task:
             self.at = event.at
 
     def _end(self, call: str, failure: Mapping[str, Any]) -> None:
-        """A call of the run ended; what its tool says of its failure is told."""
+        """Take the end of a call of the run; its failure becomes part of the status."""
         if failure.get("reason") is not None:
             self.reasons.append({"call": call, "code": failure["code"], "reason": failure["reason"]})
 
     def _turn(self, kind: str, data: Mapping[str, Any]) -> None:
-        self.said, self.wanted = None, []
+        self.status_parts, self.wanted = None, []
         if kind == "run_waiting":
             self.state = "INPUT_REQUIRED"
             self.wanted = [self.questions[id] for id in data["questions"] if id in self.questions]
-            self.said = [part for question in self.wanted for part in _asked(question)]
+            self.status_parts = [part for question in self.wanted for part in _question_parts(question)]
         elif kind == "run_finished":
             self.state = STATES.get(data["reason"], "FAILED")
             if self.state == "FAILED":
-                self.said = [{"text": data.get("detail") or f"The run ended: {data['reason']}"}]
+                self.status_parts = [{"text": data.get("detail") or f"The run ended: {data['reason']}"}]
         else:
             self.state = "WORKING"
 
@@ -97,8 +97,13 @@ class Task:
         """Where it stands."""
         at = self.changed.isoformat().replace("+00:00", "Z")
         data: dict[str, Any] = {"state": f"TASK_STATE_{self.state}", "timestamp": at}
-        if self.said:
-            data["message"] = {"messageId": f"{self.id}-status", "role": "ROLE_AGENT", "parts": self.said, **self.ids}
+        if self.status_parts:
+            data["message"] = {
+                "messageId": f"{self.id}-status",
+                "role": "ROLE_AGENT",
+                "parts": self.status_parts,
+                **self.ids,
+            }
         return data
 
     def form(self, history: int | None = None) -> dict[str, Any]:
@@ -115,10 +120,10 @@ class Task:
         return {**form, "metadata": {FAILURES: self.reasons}} if self.reasons else form
 
 
-def _asked(question: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _question_parts(question: Mapping[str, Any]) -> list[dict[str, Any]]:
     names = ("id", "kind", "tool", "arguments", "schema")
-    said = {name: question[name] for name in names if question.get(name) is not None}
-    return [{"text": question["prompt"]}, {"data": {"question": said}}]
+    fields = {name: question[name] for name in names if question.get(name) is not None}
+    return [{"text": question["prompt"]}, {"data": {"question": fields}}]
 
 
 # All of them
@@ -147,7 +152,7 @@ async def listed(request: ApiRequest, params: Mapping[str, Any], history: int | 
     for among their own alone: what others have is not in any page.
 
     Raises:
-        Problem: what is asked for does not fit, or there is no such context of theirs.
+        ApiError: the parameters are invalid, or there is no such context of theirs.
     """
     try:
         wanted = msgspec.convert({name: value for name, value in params.items() if value is not None}, TaskQuery)
@@ -159,14 +164,14 @@ async def listed(request: ApiRequest, params: Mapping[str, Any], history: int | 
         raise ApiError("invalid_arguments", "`pageToken` is none of this server's: begin without it") from None
     agents_of(request.api, request.path[0])
     tasks = [task for session in await _sessions(request, wanted.context_id) for task in await _tasks(session)]
-    found = sorted((task for task in tasks if wanted.fits(task)), key=_place, reverse=True)
+    matches = sorted((task for task in tasks if wanted.fits(task)), key=_place, reverse=True)
     size = wanted.page_size or 50
-    rest = [task for task in found if last is None or _place(task) < last]
+    rest = [task for task in matches if last is None or _place(task) < last]
     forms = [task.form(history) for task in rest[:size]]
     for form in forms if not wanted.include_artifacts else ():
         del form["artifacts"]
     token = place(*_place(rest[size - 1])) if len(rest) > size else ""
-    return {"tasks": forms, "nextPageToken": token, "pageSize": size, "totalSize": len(found)}
+    return {"tasks": forms, "nextPageToken": token, "pageSize": size, "totalSize": len(matches)}
 
 
 def _place(task: Task) -> tuple[float, str]:
@@ -178,13 +183,13 @@ async def _sessions(request: ApiRequest, context: str) -> list[Session]:
     rooms, principal = request.api.rooms, request.principal
     if context:
         return [await rooms.of(await session_of(request.api, principal, context), principal)]
-    found = []
+    sessions = []
     for row in await request.api.crib.store.sessions(principal.name, limit=CONTEXTS):
         try:
-            found.append(await rooms.of(row.id, principal))
+            sessions.append(await rooms.of(row.id, principal))
         except ApiError:
             continue
-    return found
+    return sessions
 
 
 async def _tasks(session: Session) -> list[Task]:

@@ -30,7 +30,7 @@ APPROVAL = {
     "properties": {"approved": {"type": "boolean"}, "reason": {"type": "string"}, "arguments": {"type": "object"}},
     "required": ["approved"],
 }
-"""What answers a question that is a yes or no; `arguments` are to be used instead of those that are asked about."""
+"""The answer to a yes-or-no question; `arguments` replace those of the call."""
 
 NOTHING = {"type": "object"}
 """What a tool takes that does not say so."""
@@ -67,14 +67,14 @@ async def post(request: ApiRequest) -> None:
     """Takes the newest message, results or answers; streams the run that goes on with them."""
     body: RunInput = request.body
     request.api.gate.spare(request.principal)
-    said = _said(body.messages)
+    message = _last_message(body.messages)
     talk = await FrontendSession.open(request.api, request.principal, body.threadId, request.path[0], whole=True)
     await _prepare(talk, body)
     before = await talk.seen()
     if await _answered(talk, body):
         events = await talk.rest(before)
-    elif said is not None:
-        events = await talk.say(said[1], request.path[0], said[0])
+    elif message is not None:
+        events = await talk.say(message[1], request.path[0], message[0])
     else:
         begun = await talk.going()
         if begun is None:
@@ -108,28 +108,28 @@ async def _prepare(talk: FrontendSession, body: RunInput) -> None:
         await session.set_user({**session.user, "context": body.context})
 
 
-def _said(messages: list[dict[str, Any]]) -> tuple[str | None, Said] | None:
-    """Key and content of the last message, if a person said it."""
+def _last_message(messages: list[dict[str, Any]]) -> tuple[str | None, Said] | None:
+    """Return key and content of the last message, if it is the user's."""
     last = messages[-1] if messages else {}
     if last.get("role") != "user":
         return None
     content = last.get("content")
-    said = message_of(content, agui_file) if isinstance(content, list) else content
-    if not isinstance(said, str | list) or not said:
+    text = message_of(content, agui_file) if isinstance(content, list) else content
+    if not isinstance(text, str | list) or not text:
         raise ApiError("invalid_arguments", "The last message has no text", "send text or parts as its content")
-    return f"ag-ui:{last['id']}" if last.get("id") else None, said
+    return f"ag-ui:{last['id']}" if last.get("id") else None, text
 
 
 async def _answered(talk: FrontendSession, body: RunInput) -> bool:
-    """Takes answers to interrupts, and results of the front end's tools; whether there were any."""
+    """Take answers to interrupts and results of the front end's tools; return True if there were any."""
     waiting = await talk.open_questions()
     calls = {question.call: question for question in waiting.values()}
-    found = False
+    any_answer = False
     for one in body.resume:
         question = waiting.pop(one.interruptId, None)
         if question is not None:
             await _resume(talk, question, one)
-            found = True
+            any_answer = True
     for message in body.messages:
         question = calls.pop(str(message.get("toolCallId")), None) if message.get("role") == "tool" else None
         if question is not None and question.kind == "client":
@@ -137,13 +137,13 @@ async def _answered(talk: FrontendSession, body: RunInput) -> bool:
                 await talk.answer(question.id, "fail", reason=str(message["error"]))
             else:
                 await talk.answer(question.id, "accept", _value(message.get("content")))
-            found = True
-    return found
+            any_answer = True
+    return any_answer
 
 
-async def _resume(talk: FrontendSession, question: Question, given: Resume) -> None:
-    payload = given.payload
-    if given.status != "resolved":
+async def _resume(talk: FrontendSession, question: Question, resume: Resume) -> None:
+    payload = resume.payload
+    if resume.status != "resolved":
         await talk.answer(question.id, "decline")
     elif question.kind != "confirm":
         await talk.answer(question.id, "accept", payload)
@@ -273,8 +273,8 @@ class AguiRun:
         return iter(())
 
     def _on_progress(self, event: Event, sub: str | None) -> Iterator[bytes]:
-        said = {name: event.fields[name] for name in ("progress", "message") if event.fields.get(name) is not None}
-        yield _activity(event, sub, "progress", {"toolCallId": event.call, **said})
+        fields = {name: event.fields[name] for name in ("progress", "message") if event.fields.get(name) is not None}
+        yield _activity(event, sub, "progress", {"toolCallId": event.call, **fields})
 
     def _on_output(self, event: Event, sub: str | None) -> Iterator[bytes]:
         call = event.call or ""
@@ -314,8 +314,8 @@ class AguiRun:
             yield _event("STEP_FINISHED", sub, stepName=step[0])
 
     def _on_handover(self, event: Event, sub: str | None) -> Iterator[bytes]:
-        said = {name: event.fields.get(name) for name in ("from", "to", "reason")}
-        yield _event("CUSTOM", sub, name="handover", value=said)
+        fields = {name: event.fields.get(name) for name in ("from", "to", "reason")}
+        yield _event("CUSTOM", sub, name="handover", value=fields)
 
     def _on_run_started(self, event: Event, sub: str | None) -> Iterator[bytes]:
         data = event.fields
@@ -328,9 +328,9 @@ class AguiRun:
         if sub is not None:
             return
         theirs = [one["call"] for one in self._questions.values() if one["kind"] == "client"]
-        asked = [_interrupt(one) for one in self._questions.values() if one["kind"] != "client"]
+        interrupts = [_interrupt(one) for one in self._questions.values() if one["kind"] != "client"]
         success = {"type": "success", "pendingToolCallIds": theirs}
-        yield from self._finish(outcome={"type": "interrupt", "interrupts": asked} if asked else success)
+        yield from self._finish(outcome={"type": "interrupt", "interrupts": interrupts} if interrupts else success)
 
     def _on_run_finished(self, event: Event, sub: str | None) -> Iterator[bytes]:
         data = event.fields
@@ -359,7 +359,7 @@ class AguiRun:
 def _interrupt(question: Mapping[str, Any]) -> dict[str, Any]:
     until = datetime.fromtimestamp(question["expires_at"], UTC).isoformat()
     confirms = question["kind"] == "confirm"
-    said = {
+    interrupt = {
         "id": question["id"],
         "reason": "tool_call" if confirms else "input_required",
         "message": question["prompt"],
@@ -368,7 +368,7 @@ def _interrupt(question: Mapping[str, Any]) -> dict[str, Any]:
         "metadata": {"tool": question["tool"], "arguments": question["arguments"], "offer": question.get("offer")},
     }
     schema = APPROVAL if confirms else question.get("schema")
-    return said | ({"responseSchema": schema} if schema else {})
+    return interrupt | ({"responseSchema": schema} if schema else {})
 
 
 def _usage(usage: Mapping[str, Any]) -> dict[str, Any]:
@@ -394,10 +394,10 @@ def _activity(event: Event, sub: str | None, type: str, content: dict[str, Any])
 
 
 def _event(type: str, sub: str | None = None, **fields: Any) -> bytes:
-    said = {"type": type, **fields}
+    data = {"type": type, **fields}
     if sub is not None:
-        said["subagentRunId"] = sub
-    return b"data: %b\n\n" % encode(said)
+        data["subagentRunId"] = sub
+    return b"data: %b\n\n" % encode(data)
 
 
 ROUTES = [

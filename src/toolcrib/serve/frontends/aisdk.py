@@ -72,17 +72,17 @@ async def attach(request: ApiRequest) -> ApiReply | None:
 
 
 def _message(message: UiMessage) -> Said:
-    said = message_of(message.parts, aisdk_file)
-    if not said:
+    content = message_of(message.parts, aisdk_file)
+    if not content:
         raise ApiError("invalid_arguments", "The last message has no text", "send a part of type 'text' or 'file'")
-    return said
+    return content
 
 
 async def _answer(talk: FrontendSession, parts: list[dict[str, Any]]) -> None:
     """Takes the approvals and outputs of a message; what was answered before is passed over."""
     waiting = await talk.open_questions()
     by_call = {question.call: question for question in waiting.values()}
-    found = not waiting
+    any_answer = not waiting
     for part in parts:
         question = by_call.get(str(part.get("toolCallId")))
         question = None if question is None else waiting.get(question.id)
@@ -96,8 +96,8 @@ async def _answer(talk: FrontendSession, parts: list[dict[str, Any]]) -> None:
             await talk.answer(waiting.pop(question.id).id, "fail", reason=str(part.get("errorText")))
         else:
             continue
-        found = True
-    if not found:
+        any_answer = True
+    if not any_answer:
         raise ApiError("invalid_arguments", "Nothing in the last message answers what is waited for", _wanted(waiting))
 
 
@@ -184,16 +184,16 @@ class MessageParts:
     def _on_accepted(self, event: Event) -> Iterator[bytes]:
         data = event.fields
         yield from self._close()
-        said = {"toolCallId": event.call, "toolName": data["tool"], "dynamic": True}
-        yield _part("tool-input-available", **said, input=data["args"], title=data["label"])
+        call = {"toolCallId": event.call, "toolName": data["tool"], "dynamic": True}
+        yield _part("tool-input-available", **call, input=data["args"], title=data["label"])
 
     def _on_waiting(self, event: Event) -> Iterator[bytes]:
         question = event.fields["question"]
         if question["kind"] == "confirm":
             yield _part("tool-approval-request", approvalId=question["id"], toolCallId=event.call)
         elif question["kind"] == "input":
-            said = {name: question.get(name) for name in ("id", "prompt", "schema", "tool")}
-            yield _part("data-question", id=question["id"], data={**said, "toolCallId": event.call})
+            fields = {name: question.get(name) for name in ("id", "prompt", "schema", "tool")}
+            yield _part("data-question", id=question["id"], data={**fields, "toolCallId": event.call})
 
     def _on_started(self, event: Event) -> Iterator[bytes]:
         self._outputs.pop(event.call or "", None)  # its body runs from its start, and puts out all again
@@ -237,8 +237,8 @@ class MessageParts:
     # Runs
 
     def _on_handover(self, event: Event) -> Iterator[bytes]:
-        said = {name: event.fields.get(name) for name in ("from", "to", "reason")}
-        yield _part("data-handover", id=f"handover-{event.seq}", data=said)
+        fields = {name: event.fields.get(name) for name in ("from", "to", "reason")}
+        yield _part("data-handover", id=f"handover-{event.seq}", data=fields)
 
     def _on_run_waiting(self, event: Event) -> Iterator[bytes]:
         yield from self._finish("tool-calls")

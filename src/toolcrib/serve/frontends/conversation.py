@@ -73,7 +73,7 @@ class FrontendSession:
         """The session of a thread, made where there is none.
 
         Raises:
-            Problem: there is no such agent here, or more is open in the thread than they may use.
+            ApiError: there is no such agent here, or more is open in the thread than they may use.
         """
         agents = agents_of(api, agent)
         session = await _opened(api, principal, thread)
@@ -86,7 +86,7 @@ class FrontendSession:
         """The same for who only looks: where there is no such thread, none is made.
 
         Raises:
-            Problem: there is no such agent here, or more is open in the thread than they may use.
+            ApiError: there is no such agent here, or more is open in the thread than they may use.
         """
         agents_of(api, agent)
         there = await api.crib.store.session(await session_of(api, principal, thread)) is not None
@@ -105,7 +105,7 @@ class FrontendSession:
         """Answers a question as the principal. One that is not open any more was answered: that is no fault of a page.
 
         Raises:
-            Problem: the principal may not answer.
+            ApiError: the principal may not answer.
             Refused: the answer does not fit.
         """
         if not self.principal.may("answer"):
@@ -157,8 +157,8 @@ class FrontendSession:
         """The number of the event before a run."""
         begun, after = None, 0
         while page := await self.api.crib.store.read(self.session.id, after, call="", limit=PAGE):
-            found = (one.seq - 1 for one in page if one.kind == "run_started" and one.fields["run"] == run)
-            begun, after = next(found, begun), page[-1].seq
+            starts = (one.seq - 1 for one in page if one.kind == "run_started" and one.fields["run"] == run)
+            begun, after = next(starts, begun), page[-1].seq
         return begun
 
     async def _until(
@@ -258,7 +258,7 @@ async def _opened(api: Api, principal: Principal, thread: str, taken: str | None
         session, _ = await api.rooms.open(id, principal, None, ())
         return session
     except (ApiError, Refused) as error:
-        if problem_of(error).said.code != "denied":
+        if problem_of(error).detail.code != "denied":
             raise
     return await _opened(api, principal, thread, id)
 
@@ -267,7 +267,7 @@ def agents_of(api: Api, name: str) -> Agents:
     """The agents of the crib, with one of that name.
 
     Raises:
-        Problem: it has none.
+        ApiError: it has none.
     """
     agents = api.crib.agents
     if not isinstance(agents, Agents):
@@ -279,15 +279,15 @@ def agents_of(api: Api, name: str) -> Agents:
 
 def text_of(parts: Iterable[Any]) -> str:
     """The text of the parts of a message; those of other kinds are passed over."""
-    found = (part.get("text") for part in parts if isinstance(part, dict) and part.get("type", "text") == "text")
-    return "\n".join(text for text in found if isinstance(text, str) and text)
+    texts = (part.get("text") for part in parts if isinstance(part, dict) and part.get("type", "text") == "text")
+    return "\n".join(text for text in texts if isinstance(text, str) and text)
 
 
 def approved(value: Any) -> bool:
-    """True if an approval is given. Only `true` is a yes: what is merely something may be a no in other words.
+    """True if an approval is a yes. Only `true` is: any other truthy value may be a no in other words.
 
     Raises:
-        Problem: it is neither.
+        ApiError: it is neither.
     """
     if not isinstance(value, bool):
         raise ApiError("invalid_arguments", "An approval says `approved`: true or false", "the question is still open")
@@ -323,15 +323,15 @@ def failure_line(failure: Mapping[str, Any]) -> str:
 
 
 async def _pieces(reader: Reader, events: AsyncIterator[Event]) -> AsyncIterator[bytes]:
-    """All of a stream. What goes wrong behind it is told in the words of its protocol: it has begun already."""
+    """Send a whole stream. Errors are sent in the form of its protocol, since it has begun already."""
     for piece in reader.begin():
         yield piece
     try:
         async for event in events:
             for piece in reader.take(event):
                 yield piece
-    except Exception as error:  # noqa: BLE001 - a front end is told, in one form
-        for piece in reader.fail(problem_of(error).said):
+    except Exception as error:  # noqa: BLE001 - sent to the front end in one form
+        for piece in reader.fail(problem_of(error).detail):
             yield piece
     for piece in reader.end():
         yield piece

@@ -24,18 +24,18 @@ def message_of(parts: Iterable[Any], read: ReadPart) -> Said:
     """The message of parts of a protocol; those of other kinds are passed over.
 
     Raises:
-        Problem: a part has a file that cannot be read.
+        ApiError: a part has a file that cannot be read.
     """
-    found: list[str | Mapping[str, Any]] = []
+    content: list[str | Mapping[str, Any]] = []
     for part in parts:
         if not isinstance(part, dict):
             continue
         if (file := read(part)) is not None:
-            found.append(file)
+            content.append(file)
         elif part.get("type", "text") == "text" and isinstance(part.get("text"), str) and part["text"]:
-            found.append(part["text"])
-    texts = [one for one in found if isinstance(one, str)]
-    return found if len(texts) < len(found) else "\n".join(texts)
+            content.append(part["text"])
+    texts = [one for one in content if isinstance(one, str)]
+    return content if len(texts) < len(content) else "\n".join(texts)
 
 
 # In
@@ -74,7 +74,7 @@ def _at(url: Any, mime_type: Any, name: Any) -> Block:
     """A file at an address: the data of a data URL, else a link.
 
     Raises:
-        Problem: it is no address.
+        ApiError: it is no address.
     """
     if not isinstance(url, str) or not url:
         raise ApiError("invalid_arguments", "A file of a message has no address", "send a data URL, or a link")
@@ -83,9 +83,9 @@ def _at(url: Any, mime_type: Any, name: Any) -> Block:
     head, comma, data = url[5:].partition(",")
     if not comma:
         raise ApiError("invalid_arguments", "A data URL in the message has no data", "send data:image/png;base64,...")
-    told = head.removesuffix(";base64")
+    declared = head.removesuffix(";base64")
     plain = data if head.endswith(";base64") else encoded(unquote_to_bytes(data))
-    return _block(plain, mime_type or told, name)
+    return _block(plain, mime_type or declared, name)
 
 
 def _block(data: Any, mime_type: Any, name: Any) -> Block:

@@ -78,7 +78,7 @@ class IncomingRequest:
         """Counts as a stream for a while, and as a request no more.
 
         Raises:
-            Problem: too many are open.
+            ApiError: too many are open.
         """
         return self.api.gate.stream(self.principal)
 
@@ -415,6 +415,6 @@ async def turn_away(send: Send, error: Exception, id: Any = None) -> None:
     problem = problem_of(error)
     status, _, headers = problem.reply()
     code = INTERNAL if status >= 500 else LIMITED if status == 429 else INVALID_REQUEST
-    said = {name: getattr(problem.said, name) for name in ("code", "hint", "retry_after", "trace")}
+    said = {name: getattr(problem.detail, name) for name in ("code", "hint", "retry_after", "trace")}
     data = {name: value for name, value in said.items() if value is not None}
-    await reply(send, status, wire.error(id, ProtocolError(code, problem.said.message, data)), headers)
+    await reply(send, status, wire.error(id, ProtocolError(code, problem.detail.message, data)), headers)

@@ -140,7 +140,7 @@ class LegacyHandler:
 
         Raises:
             Wrong: the greeting does not say what it has to.
-            Problem: there are too many connections.
+            ApiError: there are too many connections.
         """
         params = Params() if message.params is UNSET else message.params
         if params.protocol_version is UNSET:

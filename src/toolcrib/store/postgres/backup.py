@@ -56,8 +56,8 @@ class _DatabaseSource:
     async def rows(self, table: str) -> AsyncIterator[Rows]:
         """The rows of a table, in pieces."""
         cursor = await self._db.cursor(queries("postgres")[f"backup_{table}"])
-        while found := await cursor.fetch(PIECE if table != "kept" else 8):
-            yield [_packed(table, list(row)) for row in found]
+        while rows := await cursor.fetch(PIECE if table != "kept" else 8):
+            yield [_packed(table, list(row)) for row in rows]
 
 
 def _packed(table: str, row: list[Any]) -> list[Any]:

@@ -1,6 +1,6 @@
 """Connections to Postgres: what a URL says, how to dial, and a few connections that readers share.
 
-What goes wrong is told in words that help, and never with the password in it.
+Errors say what to do, and never contain the password.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ except ImportError:
     raise StoreUnavailable(f"Postgres needs asyncpg: {install('postgres')}") from None
 
 AWAY_S = 4.5
-"""How long a caller waits for a database that is away, so that it is told within 5 s."""
+"""How long a caller waits for a database that is away, so that it gets an error within 5 s."""
 
 ANSWER_S = 5.0
 """A database that does not answer a batch, a beat or a greeting within this time is away."""
@@ -133,7 +133,7 @@ def _shown(url: str) -> str:
 
 
 def is_away(error: BaseException, connection: Connection) -> bool:
-    """True if the connection was lost or the server cannot work now, rather than that it refused what it was given."""
+    """True if the connection was lost or the server cannot work now, rather than refused a statement."""
     lost = (OSError, TimeoutError, asyncpg.PostgresConnectionError, asyncpg.OperatorInterventionError)
     return isinstance(error, (*lost, asyncpg.ReadOnlySQLTransactionError)) or connection.is_closed()
 
@@ -216,8 +216,8 @@ class ConnectionPool:
         connection = self._free.pop() if self._free else await self._address.connect(READ_S, within=left)
         self._busy.add(connection)
         try:
-            found = await self._answered(connection, do, until)
-        except Exception as error:  # noqa: BLE001 - told in our own words
+            result = await self._answered(connection, do, until)
+        except Exception as error:  # noqa: BLE001 - raised as an error of ours
             if is_away(error, connection) or isinstance(error, RACED[0]):
                 connection.terminate()
                 raise self._away(error) from None
@@ -229,10 +229,10 @@ class ConnectionPool:
         finally:
             self._busy.discard(connection)
         self._free.append(connection)
-        return found
+        return result
 
     async def _answered(self, connection: Connection, do: Callable[[Connection], Awaitable[T]], until: float) -> T:
-        """What it found. A connection over which nothing is heard is given up, unless the database answers others."""
+        """Return the result. A silent connection is given up, unless the database answers others."""
         loop = asyncio.get_running_loop()
         silent = loop.call_at(min(loop.time() + PROBE_S, until - ALIVE_S), self._doubt, connection)
         try:

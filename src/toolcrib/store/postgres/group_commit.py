@@ -2,7 +2,7 @@
 
 A batch has a number, and the database remembers the last one of each writer with what became of it. Where the answer to
 a batch was lost, the database is asked by that number: either it has the batch, or it never will. So nothing is written
-twice, and nobody is told what is not so.
+twice, and nobody gets a wrong answer.
 
 A batch also has a deadline by the clock of the database: a server that was halted does not begin with it later, when
 whoever waited was told that nothing was written. Of a batch that had begun before nobody knows until the server goes
@@ -78,7 +78,7 @@ class _GroupWrite(NamedTuple):
 
 
 class Bounds:
-    """How many bounded claims may run at once, and who is told of calls that may be tried again."""
+    """How many bounded claims may run at once, and who is notified of calls that may be tried again."""
 
     def __init__(self) -> None:
         self.per_session: int | None = None
@@ -143,7 +143,7 @@ class GroupCommit:
         self._wake.set()
 
     def do(self, write: Write | None) -> asyncio.Future[Any]:
-        """Takes its place behind all that was given before; the future has the outcome when it is durable."""
+        """Queue a write behind all others; the future has the outcome when it is durable."""
         future = self._loop.create_future()
         if self._stopped:
             future.set_exception(self._closed())
@@ -158,7 +158,7 @@ class GroupCommit:
         return StoreUnavailable(f"The store {self._address.shown} is closed")
 
     async def stop(self) -> bool:
-        """Writes what is left and ends the task; whoever still waits is told what is known. Whether all was written."""
+        """Write what is left and end the task; whoever still waits gets what is known. True if all was written."""
         last = self.do(None)
         self._stopped = True
         try:
@@ -222,7 +222,7 @@ class GroupCommit:
 
     async def _read_clock(self, connection: Connection) -> None:
         try:
-            self._clock.told(await connection.fetchval("SELECT extract(epoch FROM clock_timestamp())::float8"))
+            self._clock.observe(await connection.fetchval("SELECT extract(epoch FROM clock_timestamp())::float8"))
         except Exception as error:
             if not is_away(error, connection):
                 raise
@@ -231,7 +231,7 @@ class GroupCommit:
         self._silence.end()
 
     def _give_up(self, error: StoreUnavailable) -> None:
-        """While the database is away: who waited long enough is told, what nobody waits for stays, up to a bound."""
+        """While the database is away: fail writes that waited too long, keep some of those that nobody waits for."""
         self._error = error
         self._refuse_late()
         late = [job for job in self._queue if job.future is None]
@@ -285,23 +285,23 @@ class GroupCommit:
         Returns what was not written for now, and is not known to be impossible.
         """
         if not batch:
-            self._told(jobs, ())
+            self._report(jobs, ())
             return []
         try:
             answer = await self._send(batch)
         except Exception as error:  # noqa: BLE001 - whatever broke, it goes to whoever waits for it
-            told = explain(error, self._address)
-            if isinstance(told, StoreUnavailable):
-                await self._put_off(jobs, told)
+            problem = explain(error, self._address)
+            if isinstance(problem, StoreUnavailable):
+                await self._put_off(jobs, problem)
                 return []
             if len(jobs) == 1:
-                _fail(jobs[0], told)
+                _fail(jobs[0], problem)
                 return []
             return await self._deliver_singly(jobs)
         if answer is None:
             return jobs
         outcome, freed = answer
-        self._told(jobs, outcome)
+        self._report(jobs, outcome)
         if freed and self._bounds.unparked is not None:
             self._tell(self._bounds.unparked(freed))
         return []
@@ -316,7 +316,7 @@ class GroupCommit:
         return []
 
     async def _put_off(self, jobs: list[_GroupWrite], error: StoreUnavailable) -> None:
-        """The disk is full, or the like: who waits is told, and what nobody waits for is tried again."""
+        """Handle a full disk and the like: fail writes that somebody waits for, retry the others."""
         for job in jobs:
             _fail(job, error)
         self._queue.extendleft(job for job in reversed(jobs) if job.future is None)
@@ -364,18 +364,18 @@ class GroupCommit:
         """One batch in one transaction, with what else happens in it; None where its deadline is over."""
         if batch.more:
             async with connection.transaction():
-                found = await connection.fetch(self._query, *values)
+                rows = await connection.fetch(self._query, *values)
                 for name, write, own in batch.more:
-                    if found and (first := found[0][0][write - 1]) > 0:  # what was refused has changed nothing
+                    if rows and (first := rows[0][0][write - 1]) > 0:  # what was refused has changed nothing
                         values_of = [first + one.offset if isinstance(one, Place) else one for one in own]
                         await connection.fetch(queries("postgres")[name], *values_of)
         else:
-            found = await connection.fetch(self._query, *values)
-        if not found:  # the server was halted, or its clock was set
+            rows = await connection.fetch(self._query, *values)
+        if not rows:  # the server was halted, or its clock was set
             self._clock.forget()
             return None
-        ((outcome, freed, at),) = found
-        self._clock.told(at)
+        ((outcome, freed, at),) = rows
+        self._clock.observe(at)
         return outcome, freed
 
     async def _settle(self) -> tuple[list[int], list[str] | None] | None:
@@ -398,7 +398,7 @@ class GroupCommit:
 
     # Telling
 
-    def _told(self, jobs: list[_GroupWrite], outcome: Sequence[int]) -> None:
+    def _report(self, jobs: list[_GroupWrite], outcome: Sequence[int]) -> None:
         refused: list[tuple[_GroupWrite, int]] = []
         firsts = iter(outcome)
         for job in jobs:
@@ -428,9 +428,9 @@ class GroupCommit:
         if write.on_commit is not None:
             self._call(write.on_commit)
 
-    def _call(self, told: Callable[[], T]) -> T | None:
+    def _call(self, callback: Callable[[], T]) -> T | None:
         try:
-            return told()
+            return callback()
         except Exception as error:  # noqa: BLE001 - it was written, whatever its writer makes of that
             self._loop.call_exception_handler({"message": "A writer could not be told", "exception": error})
             return None
@@ -465,7 +465,7 @@ def _conflict(job: _GroupWrite, conflict: Conflict) -> None:
 
 
 def _refused(future: asyncio.Future[Any] | None) -> bool:
-    """True if somebody waited for a write and was told that it could not be done."""
+    """True if somebody waited for a write and got an error."""
     return future is not None and future.done() and not future.cancelled() and future.exception() is not None
 
 

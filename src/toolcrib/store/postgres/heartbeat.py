@@ -140,10 +140,10 @@ class Heartbeat:
         news = None if tools == self._tools and self._beats % CLEAN else tools
         sent = time.monotonic()
         values = (self._name, encode(facts).decode(), self._started_at, news)
-        told = await connection.fetchval(queries("postgres")["beat"], *values)
+        database_time = await connection.fetchval(queries("postgres")["beat"], *values)
         self._tools = tools
         now = time.monotonic()
-        self._offset = told - (sent + now) / 2
+        self._offset = database_time - (sent + now) / 2
         if now - self._last > self._address.lease / 2:
             self._steady_since = now
         if now - self._last > GAP_S:

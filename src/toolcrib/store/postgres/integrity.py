@@ -17,17 +17,17 @@ DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 async def damages(db: Connection) -> list[Damage]:
-    """What is wrong with a database, at most `MOST` of it."""
-    found: list[Damage] = []
+    """Return the problems of a database, at most `MOST`."""
+    problems: list[Damage] = []
     for look in (_checked, _events, _kept, _strays):
         try:
             async for one in look(db):
-                found.append(one)
-                if len(found) >= MOST:
-                    return found
+                problems.append(one)
+                if len(problems) >= MOST:
+                    return problems
         except BROKEN as error:
-            found.append(Damage("", f"a row cannot be read: {error}"))
-    return found
+            problems.append(Damage("", f"a row cannot be read: {error}"))
+    return problems
 
 
 async def _checked(db: Connection) -> AsyncIterator[Damage]:

@@ -14,7 +14,7 @@ KNOWN = 100_000
 """Sessions whose numbers are remembered."""
 
 CHECK_S = 10.0
-"""How often a silent connection is asked whether it is still there: a cut cable says nothing by itself."""
+"""How often a silent connection is probed: a cut cable closes nothing by itself."""
 
 
 EVERY = ""
@@ -72,9 +72,9 @@ class Listener:
         self._lost = asyncio.Event()
 
     async def start(self, channel: str, own_changed: Callable[[str], None], unknown: Callable[[int], None]) -> None:
-        """Listens from now on; `own_changed` is told of events that concern a session itself.
+        """Start listening; `own_changed` is called with events that concern a session itself.
 
-        `unknown` is told of numbers whose sessions were not met here, while somebody watches all sessions.
+        `unknown` is called with numbers of sessions that this node has not seen, while somebody watches all sessions.
         """
         self._channel = channel
         self._own_changed = own_changed

@@ -1,4 +1,4 @@
-"""Pages of many logs in one round trip: what is asked for while others are on their way is asked for together.
+"""Pages of many logs in one round trip: requests that come while others are under way are sent together.
 
 In the same way the names of sessions are looked up, of which other processes tell by their numbers alone.
 """
@@ -19,7 +19,7 @@ UNDER_WAY = 2
 
 TOGETHER = 100
 LINES, FEWEST = 4000, 100
-"""Lines of one round trip, and of one reader in it: who gets fewer than asked for comes back."""
+"""Lines of one round trip, and of one reader in it: a reader that gets too few comes back."""
 
 BYTES, FEWEST_BYTES = 4 * 1024 * 1024, 64 * 1024
 """The same in bytes."""
@@ -66,7 +66,7 @@ class Pages:
             wanted, self._wanted = self._wanted[:TOGETHER], self._wanted[TOGETHER:]
             try:
                 self._tell(wanted, await self._ask(wanted))
-            except Exception as error:  # noqa: BLE001 - it goes to those who asked
+            except Exception as error:  # noqa: BLE001 - it goes to those who wait
                 for one in wanted:
                     if not one.future.done():
                         one.future.set_exception(error)
@@ -87,7 +87,7 @@ class Pages:
 
 
 class SessionNames:
-    """Sessions that were not met here, told to who watches them all once their names are known."""
+    """Sessions that this node has not seen; watchers of all sessions hear of them once their names are known."""
 
     def __init__(self, pool: ConnectionPool, followers: Followers, numbers: Numbers) -> None:
         self._pool = pool

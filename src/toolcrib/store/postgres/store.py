@@ -96,8 +96,8 @@ class PostgresStore:
         return self._numbers.in_use
 
     @in_use.setter
-    def in_use(self, told: Callable[[str], bool]) -> None:
-        self._numbers.in_use = told
+    def in_use(self, is_in_use: Callable[[str], bool]) -> None:
+        self._numbers.in_use = is_in_use
 
     @property
     def lease_s(self) -> float:
@@ -181,8 +181,8 @@ class PostgresStore:
                 wanted.append((write.holder[0], write.session, None))
             elif write.row is not None:
                 wanted.append((write.row.id, write.session, write.row.key))
-        found = await self._ask("standing", *map(list, zip(*wanted, strict=True)))
-        return [None if row[0] is None else Row(*row) for row in found]
+        rows = await self._ask("standing", *map(list, zip(*wanted, strict=True)))
+        return [None if row[0] is None else Row(*row) for row in rows]
 
     # Reading
 
@@ -206,15 +206,15 @@ class PostgresStore:
             if made is not None:
                 return made, True
             await db.execute(self._sql["use_session"], session, owner, at, USE_S)
-            found = await db.fetchrow(self._sql["session"], session)
+            existing = await db.fetchrow(self._sql["session"], session)
             # Where the answer to a first attempt was lost, it may be that one which made it.
-            ours = attempts > 1 and found is not None and tuple(found)[1:6] == (owner, 0, 0, at, at)
-            return found, ours
+            ours = attempts > 1 and existing is not None and tuple(existing)[1:6] == (owner, 0, 0, at, at)
+            return existing, ours
 
-        found, made = await self._pool.run(do)
-        if found is None:  # it was swept in between
+        row, made = await self._pool.run(do)
+        if row is None:  # it was swept in between
             return await self.open(session, owner, at)
-        return self._met(found), made
+        return self._met(row), made
 
     def _met(self, value: Any) -> SessionRow:
         """A session, of which other processes may tell from now on."""
@@ -241,10 +241,10 @@ class PostgresStore:
         followed, nudges = session in self._followers, self._followers.nudges
         after = max(min(after, MOST), 0)
         if call is None and until is None:
-            found = await self._pages.get(session, after, limit, extent.max_bytes)
+            lines = await self._pages.get(session, after, limit, extent.max_bytes)
         else:
-            found = await self._ask(name, session, after, last, limit, extent.max_bytes, *([call] if call else ()))
-        page, size = await self._page(session, found, extent)
+            lines = await self._ask(name, session, after, last, limit, extent.max_bytes, *([call] if call else ()))
+        page, size = await self._page(session, lines, extent)
         complete = len(page) < min(limit, FEWEST) and size < min(extent.max_bytes, FEWEST_BYTES)
         if followed and call is None and until is None and complete:
             self._followers.read(session, after, page, nudges)
@@ -295,19 +295,19 @@ class PostgresStore:
 
     async def revision(self, session: str) -> int:
         """The revision of a session's state, whoever changed it; what is still to be written here is not waited for."""
-        found = await self._ask("session", session)
-        return int(found[0][3]) if found else 0
+        rows = await self._ask("session", session)
+        return int(rows[0][3]) if rows else 0
 
     async def _last(self, session: str) -> int:
-        found = await self._ask("session", session)
-        if not found:
+        rows = await self._ask("session", session)
+        if not rows:
             raise StoreError(f"There is no session '{session}'")
-        return self._met(found[0]).seq
+        return self._met(rows[0]).seq
 
     async def session(self, session: str) -> SessionRow | None:
         """One session."""
-        found = await self._after_writes("session", session)
-        return self._met(found[0]) if found else None
+        rows = await self._after_writes("session", session)
+        return self._met(rows[0]) if rows else None
 
     async def sessions(
         self, owner: str | None = None, *, limit: int = 100, before: SessionRow | None = None
@@ -315,12 +315,12 @@ class PostgresStore:
         """Sessions, the last used first."""
         last = (None, None) if before is None else (before.updated_at, before.id)
         name = "sessions_all" if owner is None else "sessions"
-        return [SessionRow(*found) for found in await self._after_writes(name, owner, limit, *last)]
+        return [SessionRow(*row) for row in await self._after_writes(name, owner, limit, *last)]
 
     async def call(self, id: str) -> Row | None:
         """The row of a call."""
-        found = await self._after_writes("call", [id])
-        return Row(*found[0]) if found else None
+        rows = await self._after_writes("call", [id])
+        return Row(*rows[0]) if rows else None
 
     async def calls(
         self,
@@ -341,11 +341,11 @@ class PostgresStore:
         values = [session, wanted, parent, limit]
         if done_after is not None:
             name, values = "calls_done", [session, [], parent, limit, done_after]
-        return [Row(*found) for found in await self._after_writes(name, *values)]
+        return [Row(*row) for row in await self._after_writes(name, *values)]
 
     async def calls_of_owner(self, owner: str, states: Iterable[str] = OPEN_STATES, *, limit: int = 1000) -> list[Row]:
         """Open calls of an owner."""
-        return [Row(*found) for found in await self._after_writes("calls_of_owner", owner, list(states), limit)]
+        return [Row(*row) for row in await self._after_writes("calls_of_owner", owner, list(states), limit)]
 
     async def walk(self, where: WalkFilter, past: LogPosition | None = None, *, limit: int = 100) -> Walk:
         """Calls of all sessions by time."""
@@ -355,7 +355,7 @@ class PostgresStore:
 
     async def stories(self, rows: Sequence[Row]) -> list[list[Event]]:
         """The events of several calls, of some of them at once."""
-        told, size = list[list[Event]](), 0
+        stories, size = list[list[Event]](), 0
         for first in range(0, len(rows), TOGETHER):
             some = rows[first : first + TOGETHER]
             lines: list[list[Any]] = [[] for _ in some]
@@ -365,15 +365,15 @@ class PostgresStore:
                 lines[place - 1].append(line)
             for row, own in zip(some, lines, strict=True):
                 story, length = await self._page(row.session, own, EVERY)
-                told.append(story)
+                stories.append(story)
                 size += length
                 if size >= WHOLE.max_bytes:
-                    return told
-        return told
+                    return stories
+        return stories
 
     async def expiring(self, before: float, limit: int = 100) -> list[Row]:
         """Waiting calls whose time is up."""
-        return [Row(*found) for found in await self._after_writes("expiring", before, limit)]
+        return [Row(*row) for row in await self._after_writes("expiring", before, limit)]
 
     async def open_calls(self, owner: str | None = None) -> dict[str, int]:
         """How many calls are waiting, queued and running."""
@@ -388,15 +388,15 @@ class PostgresStore:
 
     async def cursor(self, session: str, consumer: str) -> int:
         """Where a consumer stands."""
-        found = await self._ask("cursor", session, consumer)
-        return int(found[0][0]) if found else 0
+        rows = await self._ask("cursor", session, consumer)
+        return int(rows[0][0]) if rows else 0
 
     async def move_cursor(self, session: str, consumer: str, seq: int) -> int:
         """Moves forward only."""
-        found = await self._ask("move_cursor", session, consumer, seq)
-        if not found:
+        rows = await self._ask("move_cursor", session, consumer, seq)
+        if not rows:
             raise StoreError(f"There is no session '{session}'")
-        return int(found[0][0])
+        return int(rows[0][0])
 
     async def keep(self, session: str, id: str, data: bytes) -> None:
         """Keeps a large value."""
@@ -405,8 +405,8 @@ class PostgresStore:
 
     async def kept(self, session: str, id: str) -> bytes | None:
         """A large value."""
-        found = await self._after_writes("kept", session, [id])
-        return bytes(found[0][1]) if found else None
+        rows = await self._after_writes("kept", session, [id])
+        return bytes(rows[0][1]) if rows else None
 
     async def sweep(self, before: float, now: float, *, dry_run: bool = False) -> int:
         """Takes sessions out, then deletes what was theirs in pieces, each in its own transaction."""
@@ -487,10 +487,10 @@ class PostgresStore:
 
         async def tell(ids: list[str]) -> None:
             try:
-                found = {row[0]: Row(*row) for row in await self._ask("call", ids)}
+                rows = {row[0]: Row(*row) for row in await self._ask("call", ids)}
             except StoreError:
                 return  # they are queued and not parked: whoever looks for stale calls finds them
-            unparked([found[id] for id in ids if id in found])
+            unparked([rows[id] for id in ids if id in rows])
 
         self._bounds.per_session, self._bounds.per_owner, self._bounds.unparked = per_session, per_owner, tell
 
@@ -505,9 +505,9 @@ class PostgresStore:
     async def take(self, ids: list[str]) -> dict[str, TakenCall]:
         """Rows, events and sessions of calls in one statement."""
         taken: dict[str, TakenCall] = {}
-        for found in await self._ask("take", ids):
-            row, session = Row(*found[:_COLUMNS]), self._met(found[_COLUMNS : _COLUMNS + 7])
-            own, *columns = found[_COLUMNS + 7 :]
+        for columns_of_call in await self._ask("take", ids):
+            row, session = Row(*columns_of_call[:_COLUMNS]), self._met(columns_of_call[_COLUMNS : _COLUMNS + 7])
+            own, *columns = columns_of_call[_COLUMNS + 7 :]
             seqs, ats, kinds, datas, larges = (column or () for column in columns)
             lines = list(zip(seqs, ats, [row.id] * len(seqs), kinds, datas, larges, strict=True))
             taken[row.id] = TakenCall(row, await self._events(row.session, lines), session, own)
@@ -524,7 +524,7 @@ class PostgresStore:
         if not self.calm:
             queued_s = INFINITE  # one of them may be taken back just now by whoever refused it
         values = (queued_s, self._address.lease, limit, by_owner, self._heart.steady, tools)
-        return [Row(*found) for found in await self._ask("stale", *values)]
+        return [Row(*row) for row in await self._ask("stale", *values)]
 
     def lapsed(self, since: float) -> bool:
         """True if others may have taken this node for dead since then, by the monotonic clock of this machine."""
@@ -537,13 +537,13 @@ class PostgresStore:
         """
         if worker == self._worker:
             return True
-        found = await self._ask("alive", worker, self._address.lease)
-        return bool(found) and (bool(found[0][0]) or not self._heart.steady)
+        rows = await self._ask("alive", worker, self._address.lease)
+        return bool(rows) and (bool(rows[0][0]) or not self._heart.steady)
 
     async def lost(self) -> LostCalls:
         """What nodes left that were not heard of within their lease, and when the next lease may end."""
         lease, steady = self._address.lease, self._heart.steady
-        rows = [Row(*found) for found in await self._after_writes("lost", lease, steady)]
+        rows = [Row(*row) for row in await self._after_writes("lost", lease, steady)]
         silent = [age for (age,) in await self._ask("silent", lease / 2, lease)]
         again = (lease - max(silent) if silent else lease) if steady else self._heart.steady_in
         return LostCalls(rows, max(again * 1.01, lease / BEATS), steady)
@@ -555,10 +555,10 @@ class PostgresStore:
     async def nodes(self) -> list[Node]:
         """The nodes that beat, and those that ended to within the last minute."""
         lease = self._address.lease
-        found = await self._ask("nodes", lease)
+        rows = await self._ask("nodes", lease)
         return [
             Node(name, decode(facts) | {"tools": decode(tools)}, started_at, age, age < lease)
-            for name, facts, tools, started_at, age in found
+            for name, facts, tools, started_at, age in rows
         ]
 
     async def counts(self) -> dict[str, dict[str, int]]:

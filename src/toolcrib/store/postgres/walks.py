@@ -7,7 +7,7 @@ from typing import Any
 from toolcrib.store import LogPosition, Row, Walk, WalkedCall, WalkFilter, walks
 from toolcrib.store.postgres.connection import Connection
 from toolcrib.store.schema import queries
-from toolcrib.store.walks import ends, numbered, statements, times, told
+from toolcrib.store.walks import ends, numbered, page_of, statements, times
 
 _COLUMNS = 17
 """Of a row of the index."""
@@ -39,14 +39,14 @@ async def _walk(db: Connection, where: WalkFilter, past: LogPosition | None, lim
     last = await _ask(db, edge_of, values)
     edge = LogPosition(*last[0]) if last else None
     values |= {**_place("edge_", edge or end), "limit": limit + 1, "states": where.states, "codes": where.codes}
-    found = await _ask(db, page, values | {"tool": where.tool})
-    spots = [WalkedCall(Row(*line[:_COLUMNS]), line[_COLUMNS], LogPosition(*line[_COLUMNS + 1 :])) for line in found]
-    return told(spots, limit, edge)
+    lines = await _ask(db, page, values | {"tool": where.tool})
+    spots = [WalkedCall(Row(*line[:_COLUMNS]), line[_COLUMNS], LogPosition(*line[_COLUMNS + 1 :])) for line in lines]
+    return page_of(spots, limit, edge)
 
 
 async def _ask(db: Connection, text: str, values: dict[str, Any]) -> list[Any]:
-    text, given = numbered(text, values)
-    items: list[Any] = await db.fetch(text, *given)
+    text, arguments = numbered(text, values)
+    items: list[Any] = await db.fetch(text, *arguments)
     return items
 
 

@@ -65,8 +65,8 @@ class _FileSource:
     async def rows(self, table: str) -> AsyncIterator[Rows]:
         """The rows of a table, in pieces, each with its checksum compared."""
         cursor = await asyncio.to_thread(self._db.execute, queries()[f"backup_{table}"])
-        while found := await asyncio.to_thread(cursor.fetchmany, PIECE if table != "kept" else 8):
-            yield [self._row(table, list(row)) for row in found]
+        while rows := await asyncio.to_thread(cursor.fetchmany, PIECE if table != "kept" else 8):
+            yield [self._row(table, list(row)) for row in rows]
 
     def _row(self, table: str, row: list[Any]) -> list[Any]:
         if table == "events":

@@ -16,7 +16,7 @@ from toolcrib.store.sqlite.workers import used
 from toolcrib.store.sqlite.writer import event_crc, kept_crc
 
 MOST = 100
-"""Problems that are told; a file with so many is not mended one by one."""
+"""Problems that are reported; a file with so many is not repaired one by one."""
 
 
 class Damage(NamedTuple):
@@ -27,19 +27,19 @@ class Damage(NamedTuple):
 
 
 def damages(path: Path, advance: Callable[[], None] = lambda: None) -> list[Damage]:
-    """What is wrong with a file, at most `MOST` of it; `advance` is called for each part that was looked at."""
-    found: list[Damage] = []
+    """Return the problems of a file, at most `MOST`; `advance` is called after each part."""
+    problems: list[Damage] = []
     try:
         with closing(_reader(path)) as db:
             for look in (_whole, _own_check, _events, _kept, _strays):
                 for one in look(db, path):
-                    found.append(one)
-                    if len(found) >= MOST:
-                        return found
+                    problems.append(one)
+                    if len(problems) >= MOST:
+                        return problems
                 advance()
     except (sqlite3.Error, OSError) as error:
-        found.append(Damage("", f"the file cannot be read: {error}"))
-    return found
+        problems.append(Damage("", f"the file cannot be read: {error}"))
+    return problems
 
 
 def accept_loss(path: Path) -> None:

@@ -33,14 +33,14 @@ def read_page(
 
 def read_stories(db: sqlite3.Connection, calls: Iterable[tuple[int, Row]]) -> list[list[Event]]:
     """All events of the first of these calls, each given with the number of its session."""
-    told, size = list[list[Event]](), 0
+    stories, size = list[list[Event]](), 0
     for n, row in calls:
         story = _story(db, n, row)
-        told.append([event for event, _ in story])
+        stories.append([event for event, _ in story])
         size += sum(length for _, length in story)
         if size >= WHOLE.max_bytes:
             break
-    return told
+    return stories
 
 
 def _story(db: sqlite3.Connection, n: int, row: Row) -> list[tuple[Event, int]]:
@@ -71,15 +71,15 @@ def _kept_size(db: sqlite3.Connection, n: int, id: str) -> int:
 
 def read_kept(db: sqlite3.Connection, n: int, id: str) -> bytes | None:
     """A large value."""
-    found = db.execute(queries()["kept"], {"n": n, "id": id}).fetchone()
-    return None if found is None else bytes(found[0])
+    row = db.execute(queries()["kept"], {"n": n, "id": id}).fetchone()
+    return None if row is None else bytes(row[0])
 
 
 def read_rows(db: sqlite3.Connection, query: str, **values: Any) -> list[Row]:
     """Rows of the index."""
     cursor = db.execute(queries()[query], values)
     names = [column[0] for column in cursor.description]
-    return [to_row(dict(zip(names, found, strict=True))) for found in cursor]
+    return [to_row(dict(zip(names, line, strict=True))) for line in cursor]
 
 
 def read_row(db: sqlite3.Connection, query: str, **values: Any) -> Row | None:

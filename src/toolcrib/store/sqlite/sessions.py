@@ -41,11 +41,11 @@ def adopt(db: sqlite3.Connection, archive: Archive) -> bool:
 def delete(db: sqlite3.Connection, session: str, tombstone: Write) -> bool:
     """Takes a session out and writes its tombstone; its lines are deleted later, in pieces, as after a sweep."""
     sql = queries()
-    found = db.execute("SELECT n FROM sessions WHERE id = ?", (session,)).fetchone()
+    row = db.execute("SELECT n FROM sessions WHERE id = ?", (session,)).fetchone()
     grave = db.execute(sql["session_head"], {"id": tombstone.session}).fetchone()
-    if found is None or grave is None or db.execute(sql["busy"], {"n": found[0]}).fetchone():
+    if row is None or grave is None or db.execute(sql["busy"], {"n": row[0]}).fetchone():
         return False
-    values = {"n": found[0]}
+    values = {"n": row[0]}
     db.execute("DELETE FROM sessions WHERE n = :n", values)
     db.execute(sql["keep_swept"], values)
     db.execute(sql["delete_open"], values)

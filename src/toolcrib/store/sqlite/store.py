@@ -279,10 +279,10 @@ class SqliteStore:
             self._looking = self._loop.create_task(self._look_for_others())
 
     async def _last(self, session: str) -> int:
-        found = await self._in_reader(lambda db: db.execute(queries()["session"], {"id": session}).fetchone())
-        if found is None:
+        row = await self._in_reader(lambda db: db.execute(queries()["session"], {"id": session}).fetchone())
+        if row is None:
             raise StoreError(f"There is no session '{session}'")
-        return int(found[2])
+        return int(row[2])
 
     async def _look_for_others(self) -> None:
         """While somebody follows: tells them when another process wrote. It ends by itself when nobody follows."""
@@ -304,8 +304,8 @@ class SqliteStore:
 
     async def session(self, session: str) -> SessionRow | None:
         """One session."""
-        found = await self._after_writes(lambda db: db.execute(queries()["session"], {"id": session}).fetchone())
-        return None if found is None else SessionRow(*found)
+        row = await self._after_writes(lambda db: db.execute(queries()["session"], {"id": session}).fetchone())
+        return None if row is None else SessionRow(*row)
 
     async def sessions(
         self, owner: str | None = None, *, limit: int = 100, before: SessionRow | None = None
@@ -314,8 +314,8 @@ class SqliteStore:
         last = (None, None) if before is None else (before.updated_at, before.id)
         values = {"owner": owner, "limit": limit, "before": last[0], "before_id": last[1]}
         name = "sessions_all" if owner is None else "sessions"
-        found = await self._after_writes(lambda db: db.execute(queries()[name], values).fetchall())
-        return [SessionRow(*row) for row in found]
+        rows = await self._after_writes(lambda db: db.execute(queries()[name], values).fetchall())
+        return [SessionRow(*row) for row in rows]
 
     async def call(self, id: str) -> Row | None:
         """The row of a call."""
@@ -384,8 +384,8 @@ class SqliteStore:
 
         def do(db: sqlite3.Connection) -> int:
             values = {"n": _number(db, session), "consumer": consumer}
-            found = db.execute(queries()["cursor"], values).fetchone()
-            return int(found[0]) if found else 0
+            row = db.execute(queries()["cursor"], values).fetchone()
+            return int(row[0]) if row else 0
 
         return await self._after_writes(do)
 
@@ -516,8 +516,8 @@ class SqliteStore:
 
 
 def _number(db: sqlite3.Connection, session: str) -> int:
-    found = db.execute("SELECT n FROM sessions WHERE id = ?", (session,)).fetchone()
-    return -1 if found is None else int(found[0])
+    row = db.execute("SELECT n FROM sessions WHERE id = ?", (session,)).fetchone()
+    return -1 if row is None else int(row[0])
 
 
 def _known(db: sqlite3.Connection, session: str) -> int:
@@ -530,8 +530,8 @@ def _known(db: sqlite3.Connection, session: str) -> int:
 def _delete_some(db: sqlite3.Connection, n: int) -> bool:
     """One piece of what a swept session left; True when nothing is left."""
     for name in ("delete_calls", "delete_events"):
-        found = db.execute(queries()[name], {"n": n}).rowcount
-    if found:
+        deleted = db.execute(queries()[name], {"n": n}).rowcount
+    if deleted:
         return False
     for name in ("delete_kept", "delete_cursors", "forget_swept"):
         db.execute(queries()[name], {"n": n})

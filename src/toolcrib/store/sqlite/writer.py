@@ -78,7 +78,7 @@ class ChangeCounter:
             self._counts[0] = self._ticket = self._counts[0] + 1
 
     def ended(self) -> None:
-        """It is committed, or was given up. Where another process is about to commit, that one says so itself."""
+        """It is committed, or was given up. Where another process is about to commit, that process notifies."""
         if self._ticket:
             self._counts[1] = self._ticket
             self._ticket = 0
@@ -175,7 +175,7 @@ class Writer:
 
     @property
     def idle(self) -> bool:
-        """True if all that was given to it is written, so that nobody has to wait for its thread."""
+        """True if every write is done, so that nobody has to wait for its thread."""
         return not (self or self._late or self._stopped)
 
     def put(self, write: Write) -> None:
@@ -200,7 +200,7 @@ class Writer:
             self._queue.put(jobs)
 
     def do(self, do: Do) -> asyncio.Future[Any]:
-        """Takes its place behind all that was given before; the future has the outcome when it is durable."""
+        """Queue a write behind all others; the future has the outcome when it is durable."""
         future = self._loop.create_future()
         if self._stopped:
             future.set_exception(StoreUnavailable(f"The store {self._path.name} is closed"))
@@ -257,8 +257,8 @@ class Writer:
                 self._checkpoints.rest()
 
     def _put_off(self, outcomes: list[_Outcome]) -> list[_Outcome]:
-        """While the file cannot be written, what nobody waits for stays first in line; what builds on it fails too."""
-        told: list[_Outcome] = []
+        """While the file cannot be written, keep writes that nobody waits for in line; what builds on them fails."""
+        delivered: list[_Outcome] = []
         error: StoreUnavailable | None = None
         for job, value, first in outcomes:
             error = value if isinstance(value, StoreUnavailable) else error
@@ -266,8 +266,8 @@ class Writer:
             if error is not None and away and job.future is None and len(self._late) < LATE:
                 self._late.append(job)
             else:
-                told.append(_Outcome(job, error if away else value, first))
-        return told
+                delivered.append(_Outcome(job, error if away else value, first))
+        return delivered
 
     def _transaction(self, jobs: list[_WriterJob], again: bool = False) -> list[_Outcome]:
         """All jobs in one transaction; where one of them breaks it, each in its own."""
@@ -369,10 +369,10 @@ class Writer:
 
     def _head(self, session: str) -> _Head:
         self._flush()
-        found = self._db.execute(self._sql["session_head"], {"id": session}).fetchone()
-        if found is None:
+        row = self._db.execute(self._sql["session_head"], {"id": session}).fetchone()
+        if row is None:
             raise StoreError(f"There is no session '{session}'")
-        head = self._heads[session] = _Head(*found)
+        head = self._heads[session] = _Head(*row)
         return head
 
     def _touch(self, head: _Head, write: Write) -> None:
@@ -440,11 +440,11 @@ class Writer:
 
     def _tell(self, outcomes: list[_Outcome]) -> None:
         try:
-            self._loop.call_soon_threadsafe(self._told, outcomes)
+            self._loop.call_soon_threadsafe(self._report, outcomes)
         except RuntimeError:  # the loop is gone: nobody is left to be told, and what was committed stays committed
             return
 
-    def _told(self, outcomes: list[_Outcome]) -> None:
+    def _report(self, outcomes: list[_Outcome]) -> None:
         self.waiting -= len(outcomes)
         left = len(outcomes)
         while left:

@@ -127,20 +127,20 @@ class FenceTests(StoreFixture):
         async with self.opened("s") as store:
             zombie = await running(store)
             await store.commit(claim(zombie, "worker-2"))
-            told: list[Conflict] = []
-            all_told = asyncio.Event()
+            conflicts: list[Conflict] = []
+            all_reported = asyncio.Event()
 
             def tell(conflict: Conflict) -> None:
-                told.append(conflict)
-                if len(told) == 3:
-                    all_told.set()
+                conflicts.append(conflict)
+                if len(conflicts) == 3:
+                    all_reported.set()
 
             for write in (behalf(note("s"), zombie), finish(zombie), Write("s", [line()], revision=(4, 5))):
                 write.on_conflict = tell
                 store.put(write)
             row = await store.call("p")
-            await all_told.wait()  # a store may look the row up first
-            assert sorted(told, key=lambda one: (one.fenced, one.row is None)) == [
+            await all_reported.wait()  # a store may look the row up first
+            assert sorted(conflicts, key=lambda one: (one.fenced, one.row is None)) == [
                 Conflict(row),
                 Conflict(None),
                 Conflict(row, fenced=True),

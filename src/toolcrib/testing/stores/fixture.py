@@ -117,7 +117,7 @@ def claim(row: Row, worker: str = "worker-1") -> Write:
 
 def park(row: Row, number: int = 1, expires_at: float = AT + 60) -> Write:
     """It asks, and waits."""
-    asked = QuestionRecord(
+    question = QuestionRecord(
         id=f"{row.id}-{number}",
         call=row.id,
         session=row.session,
@@ -133,13 +133,13 @@ def park(row: Row, number: int = 1, expires_at: float = AT + 60) -> Write:
         asked_at=AT,
         expires_at=expires_at,
     )
-    return lifecycle.suspend(row, asked.id, expires_at, [draft(AT, row.id, Waiting(asked))])
+    return lifecycle.suspend(row, question.id, expires_at, [draft(AT, row.id, Waiting(question))])
 
 
 def answer(row: Row, actor: str = "ada") -> Write:
     """Somebody answers, and it is queued again."""
-    given = Answered(question=row.question or "", action="accept", actor=actor, key=actor, scope="once")
-    return lifecycle.resume(row, row.worker, [draft(AT, row.id, given)])
+    answered = Answered(question=row.question or "", action="accept", actor=actor, key=actor, scope="once")
+    return lifecycle.resume(row, row.worker, [draft(AT, row.id, answered)])
 
 
 def finish(row: Row, code: str | None = None, *, data: Any = None) -> Write:

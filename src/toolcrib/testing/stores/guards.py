@@ -163,9 +163,9 @@ class GuardTests(StoreFixture):
             stores = [store, await self.second(store)]
             row = await commit(store, park(await commit(store, submit(new("c")))))
             outcomes = await race(stores, [answer(row, f"actor-{n}") for n in range(20)])
-            (given,) = [event for event in await store.read("s") if event.kind == "answered"]
+            (answered,) = [event for event in await store.read("s") if event.kind == "answered"]
             assert outcomes.count(None) == 1
-            assert given.fields["actor"] == f"actor-{outcomes.index(None)}"
+            assert answered.fields["actor"] == f"actor-{outcomes.index(None)}"
             await check_index(store, "s")
 
     async def test_an_answer_and_its_expiry_do_not_both_happen(self) -> None:

@@ -68,15 +68,15 @@ class LogTests(StoreFixture):
             await store.flush()
             logs = [await read_all(store, session) for session in sessions]
             assert [[event.seq for event in log] for log in logs] == [list(range(1, 401))] * 5
-            said = {event.fields["text"] for log in logs for event in log}
-            assert len(said) == 50 * 20 * 2
+            written = {event.fields["text"] for log in logs for event in log}
+            assert len(written) == 50 * 20 * 2
 
     async def test_the_events_of_one_write_stand_together(self) -> None:
         async with self.opened("s") as store:
             writes = [Write("s", [line(f"{n}"), line(f"{n}"), line(f"{n}")]) for n in range(50)]
             await asyncio.gather(*(store.commit(write) for write in writes))
-            said = await texts(store)
-            assert [said[at : at + 3] for at in range(0, 150, 3)] == [[text] * 3 for text in said[::3]]
+            written = await texts(store)
+            assert [written[at : at + 3] for at in range(0, 150, 3)] == [[text] * 3 for text in written[::3]]
 
     async def test_a_page_ends_at_its_limit_and_the_next_goes_on(self) -> None:
         async with self.opened("s") as store:
@@ -227,11 +227,11 @@ class LogTests(StoreFixture):
                 assert len(await store.calls("s")) == number + 1
 
     async def test_a_commit_is_told_once_when_it_is_written(self) -> None:
-        told: list[str] = []
+        committed: list[str] = []
         async with self.opened("s") as store:
             row = new("c")
-            store.put(Write("s", [line()], row, on_commit=lambda: told.append("put")))
-            await store.commit(Write("s", [line()], on_commit=lambda: told.append("commit")))
-            await store.commit(Write("s", [line()], row, on_commit=lambda: told.append("refused")))
+            store.put(Write("s", [line()], row, on_commit=lambda: committed.append("put")))
+            await store.commit(Write("s", [line()], on_commit=lambda: committed.append("commit")))
+            await store.commit(Write("s", [line()], row, on_commit=lambda: committed.append("refused")))
             await store.flush()
-            assert told == ["put", "commit"]
+            assert committed == ["put", "commit"]

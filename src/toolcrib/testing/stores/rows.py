@@ -156,8 +156,8 @@ class RowTests(StoreFixture):
             assert [row.id for row in await store.calls("s", done_after=0)] == ["a", "b"]
             await store.commit(settle(unknown, data="paid"))
             again = await self.restarted(store)
-            found = await again.calls("s", done_after=0)
-            assert [(row.id, row.code, row.done_seq) for row in found] == [("b", None, 6), ("a", None, 7)]
+            listed = await again.calls("s", done_after=0)
+            assert [(row.id, row.code, row.done_seq) for row in listed] == [("b", None, 6), ("a", None, 7)]
             assert [row.id for row in await again.calls("s", done_after=6)] == ["a"]
             assert await again.calls("s", done_after=7) == []
             await check_index(again, "s")

@@ -14,7 +14,7 @@ from toolcrib.testing.stores.fixture import AT, StoreFixture, commit, finish, li
 
 
 async def refused(work: Awaitable[Any]) -> bool:
-    """True if the store said no in its own words."""
+    """True if the store refused with an error of its own."""
     try:
         await work
     except StoreError:

@@ -111,8 +111,8 @@ class SweepTests(StoreFixture):
             rows = {id: await commit(store, submit(new(f"c-{id}", id))) for id in ("queued", "running", "waiting")}
             await store.commit(claim(rows["running"]))
             await store.commit(park(rows["waiting"], expires_at=LATER + 1))
-            asked = await commit(store, submit(new("c-answered", "answered")))
-            await store.commit(answer(await commit(store, park(asked, expires_at=AT + 1))))
+            waiting = await commit(store, submit(new("c-answered", "answered")))
+            await store.commit(answer(await commit(store, park(waiting, expires_at=AT + 1))))
             assert await swept(store) == ["answered", "queued", "running", "waiting"]
 
     async def test_what_is_done_or_waited_too_long_goes(self) -> None:

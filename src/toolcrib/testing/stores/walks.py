@@ -1,4 +1,4 @@
-"""Walks: every call of every session is found once, in order of time, page by page, whatever happens in between."""
+"""Walks: every call of every session is listed once, in order of time, page by page, whatever happens in between."""
 
 # ruff: noqa: D102 - tests are named as sentences
 
@@ -14,13 +14,13 @@ from toolcrib.testing.stores.fixture import AT, StoreFixture, claim, commit, fin
 
 async def walked(store: Store, where: WalkFilter, limit: int = 100) -> list[WalkedCall]:
     """All that a walk finds, page by page."""
-    found: list[WalkedCall] = []
+    spots: list[WalkedCall] = []
     page = await store.walk(where, limit=limit)
     while page.next is not None:
         assert len(page.spots) <= limit
-        found += page.spots
+        spots += page.spots
         page = await store.walk(where, page.next, limit=limit)
-    return found + page.spots
+    return spots + page.spots
 
 
 async def ids(store: Store, limit: int = 100, **where: Any) -> list[str]:
@@ -118,9 +118,9 @@ class WalkTests(StoreFixture):
             settled.events = [(AT + 3, *settled.events[0][1:])]
             await store.commit(settled)
             again = await self.restarted(store)
-            found = await walked(again, WalkFilter("ended"), 1)
-            assert [(spot.row.id, spot.mark.at - AT) for spot in found] == [("a", 3), ("a", 2), ("b", 1)]
-            assert [spot.mark.seq for spot in found] == [4, 3, 2]
+            spots = await walked(again, WalkFilter("ended"), 1)
+            assert [(spot.row.id, spot.mark.at - AT) for spot in spots] == [("a", 3), ("a", 2), ("b", 1)]
+            assert [spot.mark.seq for spot in spots] == [4, 3, 2]
             assert await ids(again, over="ended", session="s") == ["a", "a"]
             assert await ids(again, over="ended", codes=("unknown",)) == ["a"]
             assert await ids(again, over="ended", codes=("",)) == ["a", "b"]

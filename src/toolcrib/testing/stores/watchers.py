@@ -11,24 +11,24 @@ from toolcrib.testing.stores.fixture import StoreFixture, claim, new, note, subm
 
 
 class WatchRecord:
-    """What a watcher was told, one by one."""
+    """The notifications of a watcher, one by one."""
 
     def __init__(self) -> None:
         self._queue: asyncio.Queue[str] = asyncio.Queue()
         self.tell = self._queue.put_nowait
 
     async def of(self, *sessions: str) -> None:
-        """Returns when one of these was told."""
+        """Return when one of these was notified."""
         while await self._queue.get() not in sessions:
             pass
 
     def all(self) -> list[str]:
-        """What was told and not taken yet."""
+        """Return the notifications that were not taken yet."""
         return [self._queue.get_nowait() for _ in range(self._queue.qsize())]
 
 
 class WatcherTests(StoreFixture):
-    """Being told of every session."""
+    """Watching all sessions."""
 
     async def test_a_watcher_hears_of_what_is_put_and_committed_in_any_session(self) -> None:
         async with self.opened("s", "t") as store:

@@ -25,7 +25,7 @@ from toolcrib.toolkits.files import content
 from toolcrib.toolkits.files import search as files_search
 from toolcrib.toolkits.files.content import Quota
 from toolcrib.toolkits.files.knowledge import KNOWN
-from toolcrib.toolkits.files.root import RootFolder, kind, told
+from toolcrib.toolkits.files.root import RootFolder, kind, os_errors
 from toolcrib.toolkits.grants import FileGrants
 
 __all__ = ["Quota", "tools"]
@@ -73,7 +73,7 @@ def tools(
     except TypeError:
         raise BadTool("files", "quota", "it has file_bytes, root_bytes and root_files") from None
     made = _Files(held, tuple(deny), tuple(deny_write), bounds)
-    return kit("files", [(function, said) for function, said in made.given() if write or said.get("read_only")])
+    return kit("files", [(function, data) for function, data in made.functions() if write or data.get("read_only")])
 
 
 class _Files:
@@ -84,8 +84,8 @@ class _Files:
         self._unreadable, self._unwritable = files_search.denied(deny), files_search.denied((*deny, *deny_write))
         self._writing = threading.Lock()
 
-    def given(self) -> list[tuple[Callable[..., Any], dict[str, Any]]]:
-        """The functions, and what is said of each."""
+    def functions(self) -> list[tuple[Callable[..., Any], dict[str, Any]]]:
+        """Return the functions with their settings."""
         at = self._root.path.rstrip("/")
         one, below, put = f"fs:read:{at}/{{path}}", f"fs:read:{at}/{{path}}/**", f"fs:write:{at}/{{path}}"
         moves = (f"fs:write:{at}/{{source}}", f"fs:read:{at}/{{source}}", f"fs:write:{at}/{{destination}}")
@@ -94,7 +94,7 @@ class _Files:
         ends = {**puts, "destructive": True}
         own = self._plain("path", write=True, follow=False)
         moving = self._plain("source", "destination", write=True, follow=False)
-        said: list[tuple[Callable[..., Any], dict[str, Any]]] = [
+        functions: list[tuple[Callable[..., Any], dict[str, Any]]] = [
             (self.read_file, {**reads, "capabilities": (one,)}),
             (self.write_file, {**ends, "capabilities": (put,)}),
             (self.edit_file, {**puts, "capabilities": (one, put)}),
@@ -105,7 +105,7 @@ class _Files:
             (self.delete_file, {**ends, "capabilities": (put,), "prepare": own}),
             (self.file_info, {**reads, "capabilities": (one,)}),
         ]
-        return [(function, {**fields, **KNOWN[function.__name__]}) for function, fields in said]
+        return [(function, {**fields, **KNOWN[function.__name__]}) for function, fields in functions]
 
     def _plain(
         self, *names: str, write: bool = False, follow: bool = True
@@ -113,11 +113,11 @@ class _Files:
         """Shapes paths before they are judged: what is judged, shown to people and logged is where they lead."""
 
         async def prepare(ctx: Context, values: Mapping[str, Any]) -> Mapping[str, Any]:
-            given = {name: value for name in names if isinstance(value := values.get(name), str) and value}
-            found = {name: self._root.plain(value, follow=follow) for name, value in given.items()}
-            for path in found.values():
+            paths = {name: value for name in names if isinstance(value := values.get(name), str) and value}
+            plain = {name: self._root.plain(value, follow=follow) for name, value in paths.items()}
+            for path in plain.values():
                 self._check(path, write)
-            return {**values, **found}
+            return {**values, **plain}
 
         return prepare
 
@@ -183,10 +183,10 @@ class _Files:
             if text is None:
                 raise ToolFailure("failed", f"{path} is no text file")
             after = content.edited(text, [(edit["old"], edit["new"]) for edit in edits])
-            told = {"path": path, "diff": content.difference(path, text, after)}
+            report = {"path": path, "diff": content.difference(path, text, after)}
             if dry_run:
-                return {**told, "written": False}
-            return {**told, "written": True, **self._put(path, _encoded(after), overwrite=True, locked=True)}
+                return {**report, "written": False}
+            return {**report, "written": True, **self._put(path, _encoded(after), overwrite=True, locked=True)}
 
     def _put(self, path: str, whole: bytes, *, overwrite: bool, locked: bool = False) -> dict[str, Any]:
         self._check(path, write=True)
@@ -205,8 +205,8 @@ class _Files:
         """
         self._check(path)
         entries: list[dict[str, Any]] = []
-        with self._root.folder(path) as at, os.scandir(at) as found:
-            for entry in found:
+        with self._root.folder(path) as at, os.scandir(at) as scanned:
+            for entry in scanned:
                 status = entry.stat(follow_symlinks=False)
                 entries.append({"name": entry.name, "type": kind(status), "size": status.st_size})
                 if len(entries) > _LISTED:
@@ -225,17 +225,17 @@ class _Files:
         """
         self._check(path)
         test, readable = files_search.named(pattern), FileGrants(ctx, self._root.path)
-        found: list[str] = []
+        matches: list[str] = []
         with self._root.folder(path):
             pass  # says what is wrong with it
         for place, status in self._root.walk(path):
             ctx.check()
             below = place if path == "." else place.removeprefix(f"{path}/")
             if stat.S_ISREG(status.st_mode) and test(below) and readable(place):
-                found.append(place)
-                if len(found) > _LISTED:
+                matches.append(place)
+                if len(matches) > _LISTED:
                     break
-        return {"files": found[:_LISTED], "truncated": len(found) > _LISTED}
+        return {"files": matches[:_LISTED], "truncated": len(matches) > _LISTED}
 
     def grep(
         self,
@@ -273,8 +273,8 @@ class _Files:
         for path in (source, destination):
             self._check(path, write=True)
         with self._writing, self._root.parent(source) as (at, name):
-            found = os.stat(name, dir_fd=at, follow_symlinks=False)
-            if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)) or name == ".":
+            status = os.stat(name, dir_fd=at, follow_symlinks=False)
+            if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)) or name == ".":
                 raise ToolFailure("denied", f"{source} is no ordinary file or folder")
             with self._root.parent(destination, make=True) as (there, new):
                 self._move((at, name), (there, new), destination, overwrite)
@@ -282,13 +282,13 @@ class _Files:
 
     def _move(self, source: tuple[int, str], target: tuple[int, str], path: str, overwrite: bool) -> None:
         (at, name), (there, new) = source, target
-        with told(path):
+        with os_errors(path):
             try:
-                found = os.stat(new, dir_fd=there, follow_symlinks=False)
+                status = os.stat(new, dir_fd=there, follow_symlinks=False)
             except FileNotFoundError:
-                found = None
-            if found is not None and not (overwrite and stat.S_ISREG(found.st_mode)):
-                hint = "Set overwrite to replace it." if stat.S_ISREG(found.st_mode) else None
+                status = None
+            if status is not None and not (overwrite and stat.S_ISREG(status.st_mode)):
+                hint = "Set overwrite to replace it." if stat.S_ISREG(status.st_mode) else None
                 raise ToolFailure("failed", f"{path} exists already", hint=hint)
             os.rename(name, new, src_dir_fd=at, dst_dir_fd=there)
 
@@ -299,16 +299,16 @@ class _Files:
             path: The file, from the root of the folder.
         """
         self._check(path, write=True)
-        with self._writing, self._root.parent(path) as (at, name), told(path):
-            found = os.stat(name, dir_fd=at, follow_symlinks=False)
+        with self._writing, self._root.parent(path) as (at, name), os_errors(path):
+            status = os.stat(name, dir_fd=at, follow_symlinks=False)
             if name == ".":
                 raise ToolFailure("denied", "The folder itself cannot be deleted")
-            if stat.S_ISDIR(found.st_mode):
+            if stat.S_ISDIR(status.st_mode):
                 os.rmdir(name, dir_fd=at)
-            elif stat.S_ISREG(found.st_mode):
+            elif stat.S_ISREG(status.st_mode):
                 os.unlink(name, dir_fd=at)
             else:
-                raise ToolFailure("denied", f"{path} is {kind(found)}, and no ordinary file")
+                raise ToolFailure("denied", f"{path} is {kind(status)}, and no ordinary file")
         return {"path": path, "deleted": True}
 
     def file_info(self, path: PathText) -> dict[str, Any]:
@@ -318,9 +318,9 @@ class _Files:
             path: The file or folder, from the root of the folder.
         """
         self._check(path)
-        found = self._root.status(path)
-        changed = datetime.fromtimestamp(int(found.st_mtime), UTC).isoformat()
-        return {"path": path, "type": kind(found), "size": found.st_size, "modified": changed}
+        status = self._root.status(path)
+        changed = datetime.fromtimestamp(int(status.st_mtime), UTC).isoformat()
+        return {"path": path, "type": kind(status), "size": status.st_size, "modified": changed}
 
 
 def _encoded(text: str) -> bytes:

@@ -67,9 +67,9 @@ def edited(text: str, edits: Sequence[tuple[str, str]]) -> str:
         ToolFailure: `failed`, one does not.
     """
     for number, (old, new) in enumerate(edits, 1):
-        found = text.count(old) if old else 0
-        if found != 1:
-            times = "is not in the file" if not found else f"is in the file {found} times"
+        count = text.count(old) if old else 0
+        if count != 1:
+            times = "is not in the file" if not count else f"is in the file {count} times"
             raise ToolFailure("failed", f"Edit {number}: the old text {times}; it has to be there exactly once")
         text = text.replace(old, new)
     return text
@@ -158,9 +158,9 @@ def check_room(root: RootFolder, path: str, size: int, quota: Quota) -> None:
     if size > quota.file_bytes:
         raise ToolFailure("too_large", f"{path} would have {size} bytes; a file may have {quota.file_bytes}")
     files, total = 1, size
-    for place, found in root.walk("."):
-        if stat.S_ISREG(found.st_mode) and place != path:
-            files, total = files + 1, total + found.st_size
+    for place, status in root.walk("."):
+        if stat.S_ISREG(status.st_mode) and place != path:
+            files, total = files + 1, total + status.st_size
     if files > quota.root_files:
         raise ToolFailure("too_large", f"The folder may hold {quota.root_files} files; delete some first")
     if total > quota.root_bytes:

@@ -39,13 +39,13 @@ class RootFolder:
         Raises:
             ToolFailure: `denied`, it leads out; `invalid_arguments`, it is no path.
         """
-        with ExitStack() as held, told(text):
+        with ExitStack() as held, os_errors(text):
             return _Walk(self, held, _parts(text)).walked(follow)
 
     @contextmanager
     def folder(self, path: str, *, make: bool = False) -> Iterator[int]:
         """The descriptor of a folder at a plain path; with `make` it is made where it is missing."""
-        with ExitStack() as held, told(path):
+        with ExitStack() as held, os_errors(path):
             at = self.handle(held)
             for name in _parts(path):
                 made = make and _made(name, at)
@@ -58,7 +58,7 @@ class RootFolder:
     def parent(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
         """The descriptor of the folder that a path lies in, and its name there."""
         *above, name = _parts(path) or ["."]
-        with self.folder("/".join(above), make=make) as at, told(path):
+        with self.folder("/".join(above), make=make) as at, os_errors(path):
             yield at, name
 
     def handle(self, held: ExitStack) -> int:
@@ -79,7 +79,7 @@ class RootFolder:
         Raises:
             ToolFailure: `denied`, it is a link, a device, a socket, a pipe or a file with further names.
         """
-        with self.parent(path) as (at, name), told(path):
+        with self.parent(path) as (at, name), os_errors(path):
             self._ordinary(path, os.stat(name, dir_fd=at, follow_symlinks=False))
             fd = os.open(name, _FILE, dir_fd=at)
             try:
@@ -88,12 +88,12 @@ class RootFolder:
             finally:
                 os.close(fd)
 
-    def _ordinary(self, path: str, found: os.stat_result) -> None:
-        if stat.S_ISDIR(found.st_mode):
+    def _ordinary(self, path: str, status: os.stat_result) -> None:
+        if stat.S_ISDIR(status.st_mode):
             raise ToolFailure("failed", f"{path} is a folder")
-        if not stat.S_ISREG(found.st_mode):
-            raise ToolFailure("denied", f"{path} is {kind(found)}, and no ordinary file")
-        if found.st_nlink > 1 and not self._hard_links:
+        if not stat.S_ISREG(status.st_mode):
+            raise ToolFailure("denied", f"{path} is {kind(status)}, and no ordinary file")
+        if status.st_nlink > 1 and not self._hard_links:
             raise ToolFailure("denied", f"{path} has a second name, which may lie elsewhere")
 
     def walk(self, path: str) -> Iterator[tuple[str, os.stat_result]]:
@@ -106,10 +106,10 @@ class RootFolder:
                     entries = sorted((entry.name, entry.stat(follow_symlinks=False)) for entry in _scan(at))
             except (ToolFailure, OSError):
                 continue  # gone, closed or swapped meanwhile
-            for name, found in entries:
+            for name, status in entries:
                 place = name if folder == "." else f"{folder}/{name}"
-                yield place, found
-                if stat.S_ISDIR(found.st_mode):
+                yield place, status
+                if stat.S_ISDIR(status.st_mode):
                     waiting.append(place)
 
     def within(self, target: str) -> str | None:
@@ -137,16 +137,16 @@ class _Walk:
                 self._up()
                 continue
             try:
-                found = os.stat(name, dir_fd=self._at[-1], follow_symlinks=False)
+                status = os.stat(name, dir_fd=self._at[-1], follow_symlinks=False)
             except FileNotFoundError:
                 if ".." in self._left:
                     raise _outside() from None
                 self._names += [name, *self._left]
                 break
-            if stat.S_ISLNK(found.st_mode) and (follow or self._left):
+            if stat.S_ISLNK(status.st_mode) and (follow or self._left):
                 self._follow(name)
             else:
-                self._enter(name, found)
+                self._enter(name, status)
         return "/".join(self._names) or "."
 
     def _up(self) -> None:
@@ -156,9 +156,9 @@ class _Walk:
         self._names.pop()
         self._at.pop()
 
-    def _enter(self, name: str, found: os.stat_result) -> None:
+    def _enter(self, name: str, status: os.stat_result) -> None:
         self._names.append(name)
-        if stat.S_ISDIR(found.st_mode):
+        if stat.S_ISDIR(status.st_mode):
             self._at.append(_opened(self._held, name, self._at[-1]))
         elif self._left:
             raise ToolFailure("failed", f"{'/'.join(self._names)} is no folder")
@@ -227,8 +227,8 @@ def _scan(at: int) -> Iterator[os.DirEntry[str]]:
             yield entry
 
 
-def kind(found: os.stat_result) -> str:
-    """What something is."""
+def kind(status: os.stat_result) -> str:
+    """Return the kind of a file, by its status."""
     for test, name in (
         (stat.S_ISREG, "file"),
         (stat.S_ISDIR, "folder"),
@@ -236,12 +236,12 @@ def kind(found: os.stat_result) -> str:
         (stat.S_ISFIFO, "pipe"),
         (stat.S_ISSOCK, "socket"),
     ):
-        if test(found.st_mode):
+        if test(status.st_mode):
             return name
     return "device"
 
 
-_SAID = {
+_MESSAGES = {
     errno.ENOENT: ("not_found", "There is no {path}"),
     errno.ENOTDIR: ("denied", "A part of {path} is no folder, or became a link"),
     errno.ELOOP: ("denied", "A part of {path} became a link"),
@@ -259,10 +259,10 @@ _SAID = {
 
 
 @contextmanager
-def told(path: str) -> Iterator[None]:
-    """What the system says, in words for a model and without a path of this machine."""
+def os_errors(path: str) -> Iterator[None]:
+    """Turn errors of the system into failures for a model, without a path of this machine."""
     try:
         yield
     except OSError as error:
-        code, message = _SAID.get(error.errno or 0, ("failed", "{path} cannot be used: " + str(error.strerror)))
+        code, message = _MESSAGES.get(error.errno or 0, ("failed", "{path} cannot be used: " + str(error.strerror)))
         raise ToolFailure(code, message.format(path=Path(path))) from None

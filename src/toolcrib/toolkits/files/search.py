@@ -44,10 +44,10 @@ def named(pattern: str) -> Callable[[str], bool]:
     if pattern.startswith("/") or ".." in pattern.split("/"):
         raise ToolFailure("denied", "The pattern leads out of the folder")
     try:
-        found = paths.glob(pattern if "/" not in pattern else f"/{pattern}", paths.NOWHERE)
+        matches = paths.glob(pattern if "/" not in pattern else f"/{pattern}", paths.NOWHERE)
     except BadRule as error:
         raise ToolFailure("invalid_arguments", f"This is no pattern: {error.problem}") from None
-    return lambda path: found(f"/{path}")
+    return lambda path: matches(f"/{path}")
 
 
 def expression(pattern: str) -> Callable[[str], bool]:
@@ -61,8 +61,8 @@ def expression(pattern: str) -> Callable[[str], bool]:
     try:
         made = SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
     except SchemaError as error:
-        said = str(error).strip().splitlines()[-1].strip()
-        raise ToolFailure("invalid_arguments", f"This expression cannot be used: {said[:200]}") from None
+        problem = str(error).strip().splitlines()[-1].strip()
+        raise ToolFailure("invalid_arguments", f"This expression cannot be used: {problem[:200]}") from None
     return made.isinstance_python
 
 
@@ -92,7 +92,7 @@ class Search:
             return
         with self._root.folder(path):
             pass  # says what is wrong with it
-        yield from (place for place, found in self._root.walk(path) if stat.S_ISREG(found.st_mode))
+        yield from (place for place, status in self._root.walk(path) if stat.S_ISREG(status.st_mode))
 
     def _through(self, place: str, test: Callable[[str], bool]) -> None:
         try:

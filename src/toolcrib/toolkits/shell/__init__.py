@@ -146,8 +146,8 @@ class _Shell:
             cwd: The folder to start in, from the root of the folder.
             timeout: How many seconds it may take.
         """
-        given = None if stdin is None else stdin.encode(errors="replace")
-        return await self._run(ctx, argv, given, cwd, timeout)
+        encoded = None if stdin is None else stdin.encode(errors="replace")
+        return await self._run(ctx, argv, encoded, cwd, timeout)
 
     async def _run(self, ctx: Context, argv: list[str], stdin: bytes | None, cwd: str | None, timeout: int) -> Result:
         if sys.platform != "linux":

@@ -79,8 +79,8 @@ def hand_over(folder: str) -> None:
     log.warning("%s belongs to root, and no command runs as root: it is given to the user %d", folder, NOBODY)
     for _, folders, files, at in os.fwalk(folder, follow_symlinks=False):
         for name in (*folders, *files):
-            found = os.stat(name, dir_fd=at, follow_symlinks=False)
-            if found.st_uid == 0 and (found.st_nlink == 1 or stat.S_ISDIR(found.st_mode)):
+            status = os.stat(name, dir_fd=at, follow_symlinks=False)
+            if status.st_uid == 0 and (status.st_nlink == 1 or stat.S_ISDIR(status.st_mode)):
                 os.chown(name, NOBODY, NOBODY, dir_fd=at, follow_symlinks=False)
     os.chown(folder, NOBODY, NOBODY)
 

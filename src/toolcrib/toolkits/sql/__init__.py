@@ -64,7 +64,7 @@ class Database:
 
     def _postgres(self, name: str, url: str) -> PostgresDriver:
         try:
-            import asyncpg  # noqa: F401 - said here, and not in the first call
+            import asyncpg  # noqa: F401 - fails here, and not in the first call
         except ImportError:
             raise BadTool("sql", name, f"needs asyncpg: {install('postgres')}") from None
         if self.tables is not None:
@@ -82,21 +82,21 @@ def tools(
     """
     if not databases:
         raise BadTool("sql", "databases", "is empty; name at least one: {'shop': 'shop.db'}")
-    bases = _Bases({name: _database(name, given).engine(name) for name, given in databases.items()})
+    bases = _Bases({name: _database(name, settings).engine(name) for name, settings in databases.items()})
     first = next(iter(databases))
     shared: dict[str, Any] = {"timeout": _TIMEOUT_S, "output_bytes": _OUTPUT, "anti_patterns": _MISTAKES}
     reading = {**shared, "read_only": True}
     query = {"database": first, "sql": "SELECT count(*) FROM orders WHERE status = ?", "params": ["open"]}
-    given: list[FunctionEntry] = [
+    functions: list[FunctionEntry] = [
         (bases.sql_schema, {**reading, "examples": [Example({"database": first}, "All tables")]}),
         (bases.sql_query, {**reading, "examples": [Example(query, "PostgreSQL writes $1 where SQLite writes ?")]}),
     ]
     if write:
         change = {"database": first, "sql": "DELETE FROM orders WHERE id = ?", "params": [7]}
-        given.append(
+        functions.append(
             (bases.sql_execute, {**shared, "effect": "once", "destructive": True, "examples": [Example(change)]})
         )
-    return kit("sql", given)
+    return kit("sql", functions)
 
 
 def _database(name: str, value: Any) -> Database:
@@ -116,11 +116,11 @@ class _Bases:
         self._engines = engines
 
     def _engine(self, name: str) -> SqlDriver:
-        found = self._engines.get(name)
-        if found is None:
+        driver = self._engines.get(name)
+        if driver is None:
             message = f"There is no database {name[:60]!r}"
             raise ToolFailure("not_found", message, hint=f"Known: {', '.join(self._engines)}")
-        return found
+        return driver
 
     async def sql_schema(self, database: str, table: str | None = None) -> dict[str, Any]:
         """Tell which tables a database has, and their columns.
@@ -129,10 +129,10 @@ class _Bases:
             database: The name of the database.
             table: Only this table.
         """
-        found = await self._engine(database).schema(table)
-        if table is not None and not found:
+        tables = await self._engine(database).schema(table)
+        if table is not None and not tables:
             raise ToolFailure("not_found", f"There is no table {table[:60]!r} in {database}")
-        return {"database": database, "tables": found}
+        return {"database": database, "tables": tables}
 
     async def sql_query(
         self,

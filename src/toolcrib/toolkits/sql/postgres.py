@@ -53,9 +53,9 @@ class PostgresDriver:
     async def schema(self, table: str | None) -> list[dict[str, Any]]:
         """The tables, or one of them."""
         async with self._opened(reading=True) as database:
-            found = await database.fetch(_COLUMNS, table)
+            rows = await database.fetch(_COLUMNS, table)
         tables: dict[tuple[str, str], list[dict[str, Any]]] = {}
-        for schema, name, column, kind, nullable in found:
+        for schema, name, column, kind, nullable in rows:
             tables.setdefault((schema, name), []).append({"name": column, "type": kind, "nullable": nullable})
         return [
             {"table": name if schema == "public" else f"{schema}.{name}", "columns": columns}
@@ -87,12 +87,12 @@ class PostgresDriver:
         async with self._opened(reading=False) as database:
             statement = await database.prepare(sql)
             await statement.fetch(*map(exact, params))
-            said = (statement.get_statusmsg() or "").split()
-        return int(said[-1]) if said and said[-1].isdecimal() else 0
+            words = (statement.get_statusmsg() or "").split()
+        return int(words[-1]) if words and words[-1].isdecimal() else 0
 
     @asynccontextmanager
     async def _opened(self, *, reading: bool) -> AsyncIterator[Any]:
-        """A transaction within its bounds; what the server says against a statement is told, and nothing of the URL."""
+        """Open a transaction with limits; errors of the server are passed on, without the URL."""
         import asyncpg
 
         limits = {"statement_timeout": f"{int(TIME_S * 1000)}", "lock_timeout": "2000", "application_name": "toolcrib"}
@@ -134,25 +134,25 @@ async def _as_inner(database: Any, sql: str, columns: int) -> Any:
 
 
 def _refuse_effects(sql: str) -> None:
-    found = _EFFECTS.search(sql)
-    if found or _SPELLED.search(sql):
-        name = found[0].rstrip("( \n\t") if found else "U&"
+    match = _EFFECTS.search(sql)
+    if match or _SPELLED.search(sql):
+        name = match[0].rstrip("( \n\t") if match else "U&"
         raise ToolFailure("denied", f"{name[:60]} may do more than read, and cannot be used here")
 
 
 def _failure(error: Any) -> ToolFailure:
-    state, said = str(error.sqlstate or ""), str(error).splitlines()[0][:300] if str(error) else ""
-    if "multiple commands" in said:
+    state, message = str(error.sqlstate or ""), str(error).splitlines()[0][:300] if str(error) else ""
+    if "multiple commands" in message:
         return ToolFailure("denied", "Only one statement can be run at a time")
     if state in ("25006", "42501", "25001", "0A000"):
-        return ToolFailure("denied", f"The database refuses it: {said}")
+        return ToolFailure("denied", f"The database refuses it: {message}")
     if state == "57014":
         return ToolFailure("timeout", f"The statement took longer than {TIME_S:g} s")
     if state == "55P03":
         return ToolFailure("unavailable", "What the statement needs is locked by another")
     if state.startswith("22"):
-        return ToolFailure("invalid_arguments", f"The database says: {said}")
-    return ToolFailure("failed", f"The database says: {said}")
+        return ToolFailure("invalid_arguments", f"The database says: {message}")
+    return ToolFailure("failed", f"The database says: {message}")
 
 
 def _misused(name: str, error: Exception, reading: bool) -> ToolFailure:

@@ -16,7 +16,7 @@ Parameters = Sequence[Any]
 
 
 class SqlDriver(Protocol):
-    """How one database is asked; each use opens a connection and closes it, so that no setting outlives a call."""
+    """Access to one database; each use opens and closes a connection, so that no setting outlives a call."""
 
     async def schema(self, table: str | None) -> list[dict[str, Any]]:
         """The tables, or one of them."""

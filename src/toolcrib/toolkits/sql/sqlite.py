@@ -127,7 +127,7 @@ class SqliteDriver:
 
     @contextmanager
     def _opened(self, mode: str) -> Iterator[sqlite3.Connection]:
-        """A connection within its bounds; what the database says against a statement is told without its place."""
+        """Open a connection with limits; errors of the database are passed on, without its path."""
         until = time.monotonic() + TIME_S
         try:
             address = f"file:{quote(str(self.path))}?mode={mode}"
@@ -178,17 +178,17 @@ def _connect_virtual(database: sqlite3.Connection) -> None:
 
 
 def _columns(database: sqlite3.Connection, table: str) -> list[dict[str, Any]]:
-    found = database.execute('SELECT name, type, "notnull", pk FROM pragma_table_info(?)', (table,))
-    return [{"name": n, "type": t, "nullable": not required, "primary_key": bool(key)} for n, t, required, key in found]
+    rows = database.execute('SELECT name, type, "notnull", pk FROM pragma_table_info(?)', (table,))
+    return [{"name": n, "type": t, "nullable": not required, "primary_key": bool(key)} for n, t, required, key in rows]
 
 
 def _failure(name: str, error: Exception) -> ToolFailure:
-    said = str(error)
+    text = str(error)
     for mark, code, message in (
         ("one statement", "denied", "Only one statement can be run at a time"),
         ("not authorized", "denied", "This statement does more than it may here"),
         ("authorization denied", "denied", "This statement does more than it may here"),
-        ("prohibited", "denied", f"This statement reads what is closed: {said}"),
+        ("prohibited", "denied", f"This statement reads what is closed: {text}"),
         ("readonly", "denied", "This database can only be read"),
         ("interrupted", "timeout", f"The statement took longer than {TIME_S:g} s"),
         ("too big", "too_large", "A value is larger than can be shown"),
@@ -196,6 +196,6 @@ def _failure(name: str, error: Exception) -> ToolFailure:
         ("not a database", "unavailable", f"The database {name} cannot be read"),
         ("locked", "unavailable", f"The database {name} is busy"),
     ):
-        if mark in said:
+        if mark in text:
             return ToolFailure(code, message)
-    return ToolFailure("failed", f"The database says: {said[:300]}")
+    return ToolFailure("failed", f"The database says: {text[:300]}")
