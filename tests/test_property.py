@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -25,6 +25,7 @@ from toolcrib import Context, Crib, CribLimits, Event, Refused, Result, Session,
 from toolcrib._call.history import History, fold, result
 from toolcrib._call.lifecycle import Life
 from toolcrib.cli.verify import differences
+from toolcrib.store import Store
 from toolcrib.store.memory import MemoryStore
 from toolcrib.store.sqlite.store import SqliteStore
 from toolcrib.types import Effect
@@ -182,7 +183,7 @@ class Machine(RuleBasedStateMachine):
         self.world.gate = asyncio.Event()
         self.store = Mortal(self.new_store())
         limits = CribLimits(attempts=50, per_session=4, cleanup_s=1)
-        self.crib = Crib(tools(self.world), store=self.store, limits=limits)
+        self.crib = Crib(tools(self.world), store=cast(Store, self.store), limits=limits)
         await self.crib.start()
         self.session: Session = await self.crib.open("s", owner="ada")
 

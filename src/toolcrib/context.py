@@ -44,19 +44,19 @@ class Stopped(BaseException):
 class Deps:
     """What the crib was made with, by type or by name."""
 
-    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
-        self._named = dict(given or {})
+    def __init__(self, values: Mapping[str, Any] | None = None) -> None:
+        self._named = dict(values or {})
 
     def __getitem__(self, key: type[T] | str) -> Any:
         if isinstance(key, str):
             if key in self._named:
                 return self._named[key]
             raise Refused("not_found", f"No dependency named '{key}'", f"known: {', '.join(self._named) or 'none'}")
-        found = [value for value in self._named.values() if isinstance(value, key)]
-        if len(found) == 1:
-            return found[0]
+        matches = [value for value in self._named.values() if isinstance(value, key)]
+        if len(matches) == 1:
+            return matches[0]
         raise Refused(
-            "not_found", f"{len(found)} dependencies of type {key.__name__}", "pass it to Crib(deps={'name': value})"
+            "not_found", f"{len(matches)} dependencies of type {key.__name__}", "pass it to Crib(deps={'name': value})"
         )
 
     def __contains__(self, key: object) -> bool:
@@ -289,8 +289,8 @@ class Context:
         check_progress(progress, status)
         if progress is None and isinstance(loaded, int | float) and isinstance(total, int | float) and total:
             progress = min(max(loaded / total, 0.0), 1.0)
-        given = {"status": status, "progress": progress, "loaded": loaded, "total": total, "message": message}
-        self._host.told("progress", {name: value for name, value in given.items() if value is not None})
+        fields = {"status": status, "progress": progress, "loaded": loaded, "total": total, "message": message}
+        self._host.told("progress", {name: value for name, value in fields.items() if value is not None})
 
     def output(self, piece: Any) -> None:
         """Streams a piece of output: text is joined with its neighbours, other JSON stands for itself."""

@@ -54,6 +54,7 @@ from toolcrib.sources import Fixed, Source, as_source
 from toolcrib.sources.session_tools import builtins
 from toolcrib.state import Key, Mode, declared
 from toolcrib.store import OWNER, SessionRow, Store, open_store
+from toolcrib.store.shared import SharedStore
 from toolcrib.store.vault import SecretKey
 from toolcrib.tool import Tool
 from toolcrib.types import Credentials, CribLimits, Layer, Question, ScheduleEntry
@@ -253,13 +254,13 @@ class Crib:
         # A plain function keeps its thread while it waits for one that it called.
         self.pipeline.attach(Threads(limits.per_crib * (limits.depth + 1), "toolcrib-tool"))
         self.pipeline.layer = traced(self.pipeline.layer)
-        if hasattr(self.store, "facts"):
+        if isinstance(self.store, SharedStore):
             self.store.facts["state_keys"] = declared(self.state_keys)
         await self.store.start(self.pipeline.worker)
-        self.moved = getattr(self.store, "moved", None)
+        self.moved = self.store.moved
         clock = self.pipeline.clock
         if isinstance(clock, SystemClock):  # where machines share a store, they share its time
-            clock.now = getattr(self.store, "now", clock.now)
+            clock.now = self.store.now or clock.now
         try:
             self.pipeline.starting = True  # what cannot be written then is a reason not to start
             await self._begin()
@@ -276,12 +277,9 @@ class Crib:
     async def _begin(self) -> None:
         await self.stock.start(self.pipeline.aside, self.patience, at_once=self.at_once)
         self.warnings = await announce(self)
-        if hasattr(self.store, "own_changed"):
-            store: Any = self.store
-            store.own_changed, store.in_use = (
-                self._changed_elsewhere,
-                lambda session: self._at_hand(session) is not None,
-            )
+        self.store.own_changed = self._changed_elsewhere
+        if isinstance(self.store, SharedStore):
+            self.store.in_use = lambda session: self._at_hand(session) is not None
         if self.pipeline.engine is None:
             await take_up_lost(self)
         else:

@@ -45,8 +45,8 @@ class StateProblem(NamedTuple):
 
 def declared(keys: Mapping[str, Mode | Key]) -> dict[str, str | dict[str, str]]:
     """Declarations of keys as plain data, without those that say what holds anyway."""
-    found = {name: _mode(key if isinstance(key, Key) else Key(key)) for name, key in keys.items()}
-    return {name: mode for name, mode in sorted(found.items()) if mode != "exclusive"}
+    modes = {name: _mode(key if isinstance(key, Key) else Key(key)) for name, key in keys.items()}
+    return {name: mode for name, mode in sorted(modes.items()) if mode != "exclusive"}
 
 
 class Snapshot(Mapping[str, Any]):

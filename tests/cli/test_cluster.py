@@ -20,7 +20,7 @@ from tests.services import NO_PIDFD, await_end, ends
 from toolcrib.cli.cluster_processes import NodeProcess, ProcessGroups
 from toolcrib.cli.cluster_status import Rate
 from toolcrib.cli.terminal import CommandError
-from toolcrib.store import Node
+from toolcrib.store.shared import Node
 from toolcrib.testing.services import NatsServer, PostgresServer
 
 READY = "print('ready', flush=True); import signal; signal.pause()"

@@ -18,7 +18,7 @@ from tests.cluster import cribs
 from tests.shared import ROOT
 from toolcrib import Crib, Event, Refused, Result, Session
 from toolcrib.errors import StoreUnavailable
-from toolcrib.store import Node
+from toolcrib.store.shared import Node
 from toolcrib.testing.services import ParentWatch, Service
 
 LEASE_S = 2.0

@@ -29,7 +29,8 @@ from toolcrib.engine import maintenance
 from toolcrib.engine import worker as engine_worker
 from toolcrib.engine.lanes import DEFAULT
 from toolcrib.errors import StoreError
-from toolcrib.store import Row, SharedStore, TakenCall
+from toolcrib.store import Row
+from toolcrib.store.shared import SharedStore, TakenCall
 from toolcrib.types import CribLimits
 
 

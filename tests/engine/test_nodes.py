@@ -8,7 +8,7 @@ import pytest
 from tests.engine.place import Log, cluster, events, nats_of, result, until
 from tests.requirements import requirement
 from toolcrib import Context, Crib, Session, tool
-from toolcrib.store import Node
+from toolcrib.store.shared import Node
 from toolcrib.types import CribLimits
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.engine.place import SOON_S, Log, cluster, result, until
 from tests.requirements import requirement
 from toolcrib import Crib, tool
-from toolcrib.store import SharedStore, TakenCall
+from toolcrib.store.shared import SharedStore, TakenCall
 from toolcrib.types import CribLimits
 
 

@@ -12,7 +12,8 @@ from tests.requirements import requirement
 from toolcrib import Crib, Session
 from toolcrib.engine.worker import LATER_S, RETRY_S, Worker
 from toolcrib.errors import StoreUnavailable
-from toolcrib.store import Conflict, SharedStore, Write
+from toolcrib.store import Conflict, Write
+from toolcrib.store.shared import SharedStore
 
 
 class Hints:

@@ -16,7 +16,7 @@ from tests.serve.tools import TOOLS
 from toolcrib import Crib
 from toolcrib.serve.keys import ApiKeys, new_key
 from toolcrib.serve.oauth import OAuth
-from toolcrib.serve.principal import Guards, Headers, Principal
+from toolcrib.serve.principal import Guard, Guards, Headers, Principal
 
 RESOURCE, ISSUER = "https://crib.example/mcp", "https://login.example"
 KEY = ec.generate_private_key(ec.SECP256R1())
@@ -162,10 +162,8 @@ async def test_a_name_keeps_its_meaning_when_another_tool_of_that_name_comes() -
         assert (await place.call("shop__add"))["content"][0]["text"] == "basket"
 
 
-class Anybody:
+class Anybody(Guard):
     """A guard that lets in whoever comes, and remembers that it was asked."""
-
-    documents: dict[str, Any] = {}  # noqa: RUF012 - there are none
 
     def __init__(self) -> None:
         self.asked = 0

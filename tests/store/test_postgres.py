@@ -19,10 +19,11 @@ from toolcrib import ToolFailure, testing, tool
 from toolcrib.errors import StoreError, StoreTooNew, StoreUnavailable
 from toolcrib.events import Event
 from toolcrib.extras import install
-from toolcrib.store import Conflict, Row, SharedStore, Write
+from toolcrib.store import Conflict, Row, Write
 from toolcrib.store.codec import LARGE, Stored, encode, raw
 from toolcrib.store.postgres.store import PostgresStore
 from toolcrib.store.schema import migrations
+from toolcrib.store.shared import SharedStore
 from toolcrib.testing.index_check import read_all
 from toolcrib.testing.services import ServiceError, execute
 from toolcrib.testing.stores.fixture import AT, claim, commit, finish, line, new, note, park, submit, texts

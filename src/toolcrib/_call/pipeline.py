@@ -116,8 +116,8 @@ class Pipeline:
         self.thread = threading.get_ident()
         self.threads = threads
         self.starter = Starter(self.loop)
-        self.revision = getattr(self.store, "revision", None)
-        self.lapsed = getattr(self.store, "lapsed", None)
+        self.revision = self.store.revision
+        self.lapsed = self.store.lapsed
 
     async def accept(self, request: CallRequest, caller: Caller = NOBODY) -> LiveCall:
         """Takes a new call through its admission; then it runs, queues, or waits for somebody."""

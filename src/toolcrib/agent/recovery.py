@@ -30,7 +30,7 @@ log = logging.getLogger("toolcrib.agent")
 
 def take_over(agents: Agents, crib: Crib) -> None:
     """From now on looks as long as the crib runs; several processes may, and the store lets one take each run."""
-    every = getattr(crib.store, "lease_s", 0.0) / 2 or EVERY_S
+    every = crib.store.lease_s / 2 or EVERY_S
 
     async def again() -> float:
         await look(agents, crib)

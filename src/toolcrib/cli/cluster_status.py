@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from toolcrib.cli.cluster_processes import ChildProcess
-    from toolcrib.store import Node, SharedStore
+    from toolcrib.store.shared import Node, SharedStore
 
 WINDOW_S = 15.0
 SAME_S = 0.2
@@ -173,9 +173,10 @@ async def opened(url: str) -> AsyncIterator[SharedStore]:
         CommandError: machines do not share such a store.
     """
     from toolcrib.store import open_store
+    from toolcrib.store.shared import SharedStore
 
-    store: Any = open_store(url)
-    if not hasattr(store, "nodes"):
+    store = open_store(url)
+    if not isinstance(store, SharedStore):
         scheme = url.partition(":")[0]
         raise CommandError(f"A cluster has a store that machines share, not {scheme}:", "use --store postgresql://...")
     store.facts.update(label="cluster", role=WATCHER)

@@ -35,7 +35,7 @@ async def _ring(terminal: Terminal) -> AsyncIterator[Keyring]:
         advice = "name one that stays: store: sqlite:///crib.db in crib.yaml, or --store"
         raise CommandError("A store in memory keeps no keys", advice)
     async with opened(store, make=True):
-        ring = Keyring(lambda: store, getattr(store, "now", time.time))
+        ring = Keyring(lambda: store, store.now or time.time)
         await ring.load()
         yield ring
 

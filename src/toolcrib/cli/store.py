@@ -82,8 +82,7 @@ def without_password(url: str) -> str:
 
 def _schemas(store: Store) -> tuple[int | None, int | None]:
     """The number of the schema before the store was opened and now; a store without migrations has none."""
-    before, now = getattr(store, "migrated", (None, None))
-    return before, now
+    return store.migrated
 
 
 @command(app, "migrate")
@@ -152,8 +151,7 @@ async def vacuum(terminal: Terminal) -> None:
     store = chosen_store(terminal.crib)
     if (file := file_of(store)) is None or missing(store) is not None:
         async with opened(store):
-            if (free := getattr(store, "vacuum", None)) is not None:
-                await free()
+            await store.vacuum()
         terminal.data({}) if terminal.json else terminal.text("The tables were vacuumed.")
         return
     from toolcrib.store.sqlite.vacuum import vacuum as written_anew

@@ -49,8 +49,7 @@ def damaged_file(store: Store) -> list[Difference]:
 
 async def damaged(store: Store) -> list[Difference]:
     """What is wrong with the database of a store that is open, where it can tell."""
-    check = getattr(store, "damages", None)
-    return [] if check is None else [Difference(one.session, "", one.problem) for one in await check()]
+    return [Difference(one.session, "", one.problem) for one in await store.damages()]
 
 
 async def every_session(store: Store) -> AsyncIterator[SessionRow]:

@@ -11,7 +11,8 @@ import random
 from typing import TYPE_CHECKING
 
 from toolcrib.engine.worker import LATER_S
-from toolcrib.store import INFINITE, SharedStore
+from toolcrib.store import INFINITE
+from toolcrib.store.shared import SharedStore
 
 if TYPE_CHECKING:
     from toolcrib.crib import Crib

@@ -23,7 +23,8 @@ from toolcrib.engine.maintenance import Maintenance
 from toolcrib.engine.worker import LATER_S, Again, Worker
 from toolcrib.errors import EngineUnavailable, ToolcribError
 from toolcrib.extras import install
-from toolcrib.store import LEASE_S, Node, Row, SharedStore
+from toolcrib.store import LEASE_S, Row
+from toolcrib.store.shared import Node, SharedStore
 from toolcrib.types import Failure
 
 try:
@@ -89,13 +90,13 @@ class Nats:
 
     async def start(self, crib: Crib) -> None:
         """Connects, makes sure of the stream, and begins to take calls."""
-        if not hasattr(crib.store, "take"):
+        if not isinstance(crib.store, SharedStore):
             raise EngineUnavailable(
                 f"An engine needs a store that machines can share, not {crib.store.url.partition(':')[0]}: "
                 "use store='postgresql://...'"
             )
         self._crib = crib
-        self._store: SharedStore = crib.store  # type: ignore[assignment]  # what was just made sure of
+        self._store = crib.store
         self._quiet = False
         self._work = Worker(crib, self._store)
         limits = crib.pipeline.limits

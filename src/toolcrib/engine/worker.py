@@ -19,7 +19,7 @@ from toolcrib._call.live_call import LiveCall
 from toolcrib._session.recovery import take_over
 from toolcrib.errors import StoreUnavailable
 from toolcrib.session import Session
-from toolcrib.store import SharedStore, TakenCall
+from toolcrib.store.shared import SharedStore, TakenCall
 from toolcrib.tool import Tool
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from toolcrib.serve.asgi import App, Message, Receive, Scope, Send, reply
 from toolcrib.serve.cookies import Cookies, guarded
 from toolcrib.serve.metrics import KIND
 from toolcrib.serve.origins import LOCAL, Origins
-from toolcrib.serve.principal import Guard, NotAdmitted, started, stopped
+from toolcrib.serve.principal import Guard, NotAdmitted
 from toolcrib.serve.start_token import StartToken
 
 if TYPE_CHECKING:
@@ -180,7 +180,8 @@ class Site:
         from toolcrib.serve.mcp.sse import LISTEN, POST, McpSse
         from toolcrib.serve.metrics import Metrics
 
-        await started(self._guard)
+        if self._guard is not None:
+            await self._guard.start()
         secret = await kept_secret(self._crib.store, self._crib.pipeline.clock.now())
         self.api.seal = Signer(secret)
         if self._guard is not None:
@@ -219,7 +220,8 @@ class Site:
             if task is not None:
                 task.cancel()
         await self.api.close()
-        await stopped(self._guard)
+        if self._guard is not None:
+            await self._guard.stop()
 
     async def _numbers(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The numbers of the server, for who may see them."""

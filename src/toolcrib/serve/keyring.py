@@ -8,15 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from toolcrib.errors import Refused, StoreError
 from toolcrib.events import Event, EventData, KeyAdded, KeyRevoked, KeyUsed
 from toolcrib.serve.keys import digest, new_key, no_key, unknown_key
-from toolcrib.serve.principal import KNOWN, Guard, Headers, Principal, bearer
+from toolcrib.serve.principal import KNOWN, Guard, Guards, Headers, Principal, bearer
 from toolcrib.store import OWNER, Store, Write, draft
 
 LOG = "toolcrib.keys"
@@ -48,10 +47,8 @@ class ApiKey(msgspec.Struct, omit_defaults=True):
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 
-class Keyring:
+class Keyring(Guard):
     """The keys of a store, and the guard that asks for them."""
-
-    documents: Mapping[str, Any] = {}
 
     def __init__(self, store: Callable[[], Store], now: Callable[[], float]) -> None:
         self._store = store
@@ -213,4 +210,5 @@ def keyring(guard: Guard) -> Keyring | None:
     """The keys of the store, where they are among those that a guard asks for."""
     if isinstance(guard, Keyring):
         return guard
-    return next((one for one in getattr(guard, "guards", ()) if isinstance(one, Keyring)), None)
+    guards = guard.guards if isinstance(guard, Guards) else ()
+    return next((one for one in guards if isinstance(one, Keyring)), None)

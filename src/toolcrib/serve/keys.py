@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Mapping
-from typing import Any
 
-from toolcrib.serve.principal import Headers, NotAdmitted, Principal, bearer
+from toolcrib.serve.principal import Guard, Headers, NotAdmitted, Principal, bearer
 
 KEY = "tc_"
 """How every key of ours begins, so that people and programs can tell what it is."""
@@ -30,10 +29,8 @@ def digest(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()
 
 
-class ApiKeys:
+class ApiKeys(Guard):
     """A guard that knows principals by the digests of their keys, sent as `Authorization: Bearer`."""
-
-    documents: Mapping[str, Any] = {}
 
     def __init__(self, known: Mapping[str, Principal]) -> None:
         self._known = dict(known)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from toolcrib.serve.principal import ADMIN, Headers, NotAdmitted, Principal, bearer
+from toolcrib.serve.principal import ADMIN, Guard, Headers, NotAdmitted, Principal, bearer
 from toolcrib.store import OWNER
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ CLAIMS = Claims()
 """The usual names of claims."""
 
 
-class OAuth:
+class OAuth(Guard):
     """A guard that takes JWT access tokens.
 
     `resource` is the address of this server as clients know it, which tokens have to be meant for, unless they name

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 log = logging.getLogger("toolcrib.serve")
 
@@ -72,16 +73,21 @@ def bearer(headers: Headers) -> str | None:
     return token.strip() if scheme.lower() == "bearer" and token.strip() else None
 
 
-class Guard(Protocol):
-    """Looks at credentials; the same guard stands at every door.
-
-    One that has something to `start` and to `stop` with the server has these as methods.
-    """
+class Guard(ABC):
+    """Checks credentials; the same guard stands at every door. Only `admit` has to be written."""
 
     @property
     def documents(self) -> Mapping[str, Any]:
-        """What is told to everybody, as JSON, by the path where it stands: how to get credentials."""
+        """Return public documents, as JSON, by their paths: how to get credentials."""
+        return {}
 
+    async def start(self) -> None:  # noqa: B027 - most guards hold nothing
+        """Start with the server."""
+
+    async def stop(self) -> None:  # noqa: B027 - as above
+        """Stop with the server."""
+
+    @abstractmethod
     async def admit(self, headers: Headers) -> Principal:
         """Who sent a request with these headers.
 
@@ -90,7 +96,7 @@ class Guard(Protocol):
         """
 
 
-class Guards:
+class Guards(Guard):
     """Several guards at once: who is known to one of them is let in."""
 
     def __init__(self, guards: Iterable[Guard]) -> None:
@@ -121,14 +127,14 @@ class Guards:
         raise NotAdmitted(last.status, last.message, ", ".join(challenges) or None, "; or ".join(hints) or None)
 
     async def start(self) -> None:
-        """Starts those that want it."""
+        """Start all of them."""
         for guard in self.guards:
-            await started(guard)
+            await guard.start()
 
     async def stop(self) -> None:
-        """Stops them."""
+        """Stop all of them."""
         for guard in self.guards:
-            await stopped(guard)
+            await guard.stop()
 
 
 async def refused(guard: Guard | None, headers: Headers) -> NotAdmitted | None:
@@ -158,17 +164,3 @@ async def caller(guard: Guard | None, headers: Headers) -> Principal:
         challenge = 'Bearer error="insufficient_scope", scope="call"'
         raise NotAdmitted(403, "This needs the scope 'call'", challenge, "use a key that has it")
     return principal
-
-
-async def started(guard: Guard | None) -> None:
-    """Starts a guard that has something to start."""
-    start = getattr(guard, "start", None)
-    if start is not None:
-        await start()
-
-
-async def stopped(guard: Guard | None) -> None:
-    """Stops it."""
-    stop = getattr(guard, "stop", None)
-    if stop is not None:
-        await stop()

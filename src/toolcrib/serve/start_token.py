@@ -8,13 +8,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 import logging
-from collections.abc import Mapping
-from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from toolcrib.serve.cookies import Cookies
 from toolcrib.serve.keys import CHALLENGE
-from toolcrib.serve.principal import UNKNOWN, Headers, NotAdmitted, Principal, bearer
+from toolcrib.serve.principal import UNKNOWN, Guard, Headers, NotAdmitted, Principal, bearer
 
 log = logging.getLogger("toolcrib.serve")
 
@@ -30,10 +28,8 @@ def derived(secret: bytes) -> str:
     return hmac.digest(secret, b"start token", "sha256").hex()[:48]
 
 
-class StartToken:
+class StartToken(Guard):
     """A guard that lets in whoever has the token of the server, as the one person who uses it."""
-
-    documents: Mapping[str, Any] = {}
 
     def __init__(self, token: str) -> None:
         self._digest = _digest(token)

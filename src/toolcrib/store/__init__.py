@@ -10,8 +10,9 @@ suite that checks it. This package does not know what a tool is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -238,6 +239,13 @@ class Walk(NamedTuple):
     next: LogPosition | None
 
 
+class Damage(NamedTuple):
+    """A place where a store is not what was written to it; `session` is empty where it concerns all."""
+
+    session: str
+    problem: str
+
+
 class LostCalls(NamedTuple):
     """Calls whose process is gone, and after how many seconds to look again; None where no other process can be.
 
@@ -249,15 +257,46 @@ class LostCalls(NamedTuple):
     sure: bool = True
 
 
-class Store(Protocol):
-    """The promise that every store keeps; checked by `toolcrib.testing.StoreSuite`."""
+class Store(ABC):
+    """The promise that every store keeps; checked by `toolcrib.testing.StoreSuite`.
+
+    The attributes with a default, and the last two methods, are for stores that can do more.
+    """
 
     url: str
 
+    secret_key: bytes | None = None
+    """Encrypts secrets where no key was configured; only for a store that is gone with its process."""
+
+    migrated: tuple[int | None, int | None] = (None, None)
+    """The number of the schema before the store was opened, and now; None without migrations."""
+
+    own_changed: Callable[[str], None] | None = None
+    """Called with a session to which another process wrote an event of no call; "" where it may be any."""
+
+    moved: Callable[[], int] | None = None
+    """Returns another number after another process wrote an event of a session itself, or changed a state."""
+
+    now: Callable[[], float] | None = None
+    """The time by the store's own clock, whatever the clock of this machine says."""
+
+    revision: Callable[[str], Awaitable[int]] | None = None
+    """The revision of a session's state, whoever changed it."""
+
+    lapsed: Callable[[float], bool] | None = None
+    """True if others may have taken this process for dead since then, by the monotonic clock of this machine."""
+
     @property
+    def lease_s(self) -> float:
+        """For how long another process may be silent before it is dead; 0 where that is known otherwise."""
+        return 0.0
+
+    @property
+    @abstractmethod
     def behind(self) -> bool:
         """True if so much was put that whoever writes more should `commit` it, and so wait for its turn."""
 
+    @abstractmethod
     async def start(self, worker: str) -> None:
         """Connects, brings the schema up to date and makes this worker known as alive.
 
@@ -266,18 +305,22 @@ class Store(Protocol):
             StoreTooNew: it was written by a newer program.
         """
 
+    @abstractmethod
     async def close(self) -> None:
         """Writes what is left and lets go."""
 
+    @abstractmethod
     async def open(self, session: str, owner: str, at: float) -> tuple[SessionRow, bool]:
         """The session, made if there is none; whether it was made. Its owner's opening counts as use."""
 
+    @abstractmethod
     def put(self, write: Write) -> Conflict | None:
         """Writes soon, in order with every other write; a write whose guard fails leaves nothing.
 
         What it returns is only what is known at once.
         """
 
+    @abstractmethod
     async def commit(self, write: Write) -> Conflict | None:
         """Writes and returns when it is durable; a `Conflict` when the guard failed and nothing was written.
 
@@ -285,9 +328,11 @@ class Store(Protocol):
             StoreUnavailable: nothing was written.
         """
 
+    @abstractmethod
     async def flush(self) -> None:
         """Returns when all that was put is durable."""
 
+    @abstractmethod
     async def read(
         self,
         session: str,
@@ -303,9 +348,11 @@ class Store(Protocol):
         At most `limit`, perhaps fewer, and none only where there is none: `extent` bounds the bytes of a page.
         """
 
+    @abstractmethod
     async def wait(self, session: str, after: int) -> None:
         """Returns when the session has an event past `after`."""
 
+    @abstractmethod
     def watch(self, tell: Callable[[str], None]) -> Callable[[], None]:
         """From now on `tell` is called, in the event loop, with each session that has new events; what ends that.
 
@@ -313,17 +360,21 @@ class Store(Protocol):
         together may be told once. While nobody watches, nothing is done for it.
         """
 
+    @abstractmethod
     async def session(self, session: str) -> SessionRow | None:
         """The session, if there is one."""
 
+    @abstractmethod
     async def sessions(
         self, owner: str | None = None, *, limit: int = 100, before: SessionRow | None = None
     ) -> list[SessionRow]:
         """Sessions, the last used first; `before`, the last of a page, pages on."""
 
+    @abstractmethod
     async def call(self, id: str) -> Row | None:
         """The row of a call."""
 
+    @abstractmethod
     async def calls(
         self,
         session: str | None = None,
@@ -338,12 +389,14 @@ class Store(Protocol):
         Without `states` all calls are listed, and no leases.
         """
 
+    @abstractmethod
     async def calls_of_owner(self, owner: str, states: Iterable[str] = OPEN_STATES, *, limit: int = 1000) -> list[Row]:
         """Rows of calls that are not done in the sessions of an owner, in order of acceptance.
 
         What other owners have is not looked at, so that it does not matter how much it is.
         """
 
+    @abstractmethod
     async def walk(self, where: WalkFilter, past: LogPosition | None = None, *, limit: int = 100) -> Walk:
         """Return calls of all sessions by time, by default the newest first; of one session by its log.
 
@@ -352,60 +405,75 @@ class Store(Protocol):
         sessions have is looked for between their opening and their last use, give or take a minute.
         """
 
+    @abstractmethod
     async def stories(self, rows: Sequence[Row]) -> list[list[Event]]:
         """All events of each of these calls, in order; perhaps only those of the first ones, and of one at least.
 
         It ends with the call whose events bring the JSON of their data to `PAGE_BYTES`.
         """
 
+    @abstractmethod
     async def expiring(self, before: float, limit: int = 100) -> list[Row]:
         """Waiting calls whose time is up, the earliest first."""
 
+    @abstractmethod
     async def open_calls(self, owner: str | None = None) -> dict[str, int]:
         """How many calls, of all or of one owner, are waiting, queued and running; one that no call is in counts 0."""
 
+    @abstractmethod
     async def next_expiry(self) -> float | None:
         """When the next waiting call expires."""
 
+    @abstractmethod
     async def cursor(self, session: str, consumer: str) -> int:
         """How far a consumer has read; 0 at first."""
 
+    @abstractmethod
     async def move_cursor(self, session: str, consumer: str, seq: int) -> int:
         """Moves a cursor forward, never back; where it stands now."""
 
+    @abstractmethod
     async def keep(self, session: str, id: str, data: bytes) -> None:
         """Stores a large value beside the log; the same id again changes nothing."""
 
+    @abstractmethod
     async def kept(self, session: str, id: str) -> bytes | None:
         """A large value."""
 
+    @abstractmethod
     async def alive(self, worker: str) -> bool:
         """True if that worker's process still lives; False when in doubt is wrong."""
 
+    @abstractmethod
     async def lost(self) -> LostCalls:
         """Queued and running calls of workers that are not alive, in order of acceptance.
 
         Where a worker may turn out to be dead, it is to be asked again when that worker's lease ends.
         """
 
+    @abstractmethod
     async def sweep(self, before: float, now: float, *, dry_run: bool = False) -> int:
         """Deletes sessions without an event since `before`, in small pieces; how many.
 
         Kept are those with a running call, or a waiting one that has not expired, and the crib's own (`OWNER`).
         """
 
+    @abstractmethod
     async def belongings(self, session: str) -> tuple[dict[str, int], list[str]]:
         """The cursors of a session, and the ids of its large values."""
 
+    @abstractmethod
     async def adopt(self, archive: Archive) -> bool:
         """Makes a whole session at once; False, and nothing is written, where its id or a call's is taken."""
 
+    @abstractmethod
     async def delete(self, session: str, tombstone: Write) -> bool:
         """Deletes a session with all that is its, and writes the tombstone's events in the same transaction.
 
         False, and nothing is done, where it has a call that is queued or running, or there is no such session.
         """
 
+    @abstractmethod
     async def spend(self, rates: list[tuple[str, float, int]], now: float | None = None) -> float:
         """Takes one from each of several rates, or from none of them; 0, or how long to wait until all would give.
 
@@ -414,6 +482,7 @@ class Store(Protocol):
         store's own clock counts, so that no jump of a machine's clock spoils a rate that others share.
         """
 
+    @abstractmethod
     async def rebuild(self, session: str, rows: Iterable[Row], revision: int | None = None) -> None:
         """Puts these rows, at once, in the place of all that the index says of the calls of a session; the log is not
         touched, nor are leases.
@@ -421,77 +490,12 @@ class Store(Protocol):
         A call that the index had put under another session comes back to this one. `revision` is that of its state.
         """
 
+    async def damages(self) -> list[Damage]:
+        """Return where the store is not what was written to it, as far as it can tell."""
+        return []
 
-class TakenCall(NamedTuple):
-    """A call as whoever runs it needs it: its row, its events, its session, and the session's last own event."""
-
-    row: Row
-    events: list[Event]
-    session: SessionRow
-    own: int
-
-
-class Node(NamedTuple):
-    """A process that uses a shared store, as of its last heartbeat; `age` is in seconds."""
-
-    name: str
-    facts: dict[str, Any]
-    started_at: float
-    age: float
-    alive: bool
-
-
-class SharedStore(Store, Protocol):
-    """What a store past one machine promises beside: it knows its nodes, keeps bounds, and finds what nobody runs.
-
-    Its own clock decides what is old, so that no machine's clock matters. `facts` is what this node tells of itself
-    with each heartbeat, which a thread of its own sends; a node that was not heard of for `LEASE_S` is dead.
-    """
-
-    facts: dict[str, Any]
-    own_changed: Callable[[str], None] | None
-    """Told which session another node wrote an event of no call to, where this node knows that session."""
-
-    in_use: Callable[[str], bool]
-    """Whether a session is open here: this node is always notified about those."""
-
-    def bound(self, per_session: int | None, per_owner: int | None, unparked: Callable[[list[Row]], None]) -> None:
-        """How many `bounded` claims may run at once. One beyond it is parked; `unparked` is told, by the store that
-        freed a place, which of the parked calls may be tried again, the oldest first.
-        """
-
-    def now(self) -> float:
-        """The time by the store's own clock, whatever the clock of this machine says."""
-
-    def lapsed(self, since: float) -> bool:
-        """True if others may have taken this node for dead since then, by the monotonic clock of this machine."""
-
-    async def cluster(self) -> str:
-        """A short id, made with the store's schema, by which its nodes find each other."""
-
-    async def take(self, ids: list[str]) -> dict[str, TakenCall]:
-        """Calls by id, in one look; one that does not exist is missing."""
-
-    @property
-    def calm(self) -> bool:
-        """True if the store has answered all along for a while. Else `stale` finds no queued call: one that was refused
-        while nothing was heard may just be taken back.
-        """
-
-    async def stale(self, queued_s: float, limit: int = 1000, tools: list[str] | None = None) -> list[Row]:
-        """Calls that wait for a worker for longer, and those whose worker is dead; parked ones only if nothing runs.
-
-        With `tools` only those of them, so that what nobody can run hides nothing else.
-        """
-
-    async def left(self, worker: str) -> bool:
-        """True if a node that is not alive was stopped, rather than died."""
-
-    async def nodes(self) -> list[Node]:
-        """The nodes that are alive, and those that died within the last minute."""
-
-    async def counts(self) -> dict[str, dict[str, int]]:
-        """How many calls of each tool are queued, running and waiting."""
+    async def vacuum(self) -> None:  # noqa: B027 - most stores free space by themselves
+        """Free the space of deleted sessions."""
 
 
 LEASE_S = 10.0

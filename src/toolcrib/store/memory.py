@@ -25,6 +25,7 @@ from toolcrib.store import (
     LostCalls,
     Row,
     SessionRow,
+    Store,
     Walk,
     WalkedCall,
     WalkFilter,
@@ -102,7 +103,7 @@ class _Log:
                 yield seq, at, call
 
 
-class MemoryStore:
+class MemoryStore(Store):
     """A store whose writes are done at once and gone with the process."""
 
     url = "memory:"

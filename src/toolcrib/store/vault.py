@@ -74,7 +74,7 @@ class Vault:
         Raises:
             BadSecretKey: the key cannot be used.
         """
-        own = getattr(self._store(), "secret_key", None)
+        own = self._store().secret_key
         if self._source is None and own is None and not (state_folder() / NAME).exists():
             return []
         return [key.number.hex() for key in self._all()]
@@ -147,7 +147,7 @@ class Vault:
     def _texts(self) -> list[bytes]:
         source = self._source
         if source is None:
-            own: bytes | None = getattr(self._store(), "secret_key", None)
+            own = self._store().secret_key
             return [own] if own is not None else _checked(_default(state_folder() / NAME), NAME)
         if isinstance(source, os.PathLike):
             path = Path(source)

@@ -15,6 +15,7 @@ from toolcrib.serve.api.statistics import Counts, counted, ended
 from toolcrib.serve.api.tools import open_tools
 from toolcrib.serve.api.watcher import used_since
 from toolcrib.serve.findings import review_server
+from toolcrib.store.shared import SharedStore
 
 DAY_S = 86400.0
 
@@ -92,8 +93,8 @@ class Cluster(Struct):
 async def cluster(request: ApiRequest) -> ApiReply:
     """The cluster now."""
     crib = request.api.crib
-    store: Any = crib.store
-    if not hasattr(store, "nodes"):
+    store = crib.store
+    if not isinstance(store, SharedStore):
         return json_reply(Cluster([], []))
     from toolcrib.engine.lanes import lane_of
 

@@ -6,7 +6,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from toolcrib.serve.api.errors import ApiError
 from toolcrib.serve.api.request import ApiRequest, json_reply
@@ -24,13 +24,6 @@ Moment = Annotated[float, Meta(ge=0, le=1e11)]
 Place = tuple[Moment, Seq, Annotated[int, Meta(ge=0, le=2**32)]]
 LOOK_S = 0.1
 """How long one request searches; a page may have fewer items than its limit, and a next one."""
-
-
-class Paged(Struct, forbid_unknown_fields=True):
-    """Which page."""
-
-    after: Text | None = None
-    limit: Limit = 100
 
 
 def owner_of(request: ApiRequest, wanted: str | None = None) -> str | None:

@@ -7,10 +7,11 @@ import re
 from collections.abc import AsyncIterator
 from typing import Any
 
+from toolcrib.store import Damage
 from toolcrib.store.codec import decode
 from toolcrib.store.postgres.connection import BROKEN, Connection
 from toolcrib.store.schema import queries
-from toolcrib.store.sqlite.integrity import MOST, Damage
+from toolcrib.store.sqlite.integrity import MOST
 
 PIECE = 1000
 DIGEST = re.compile(r"[0-9a-f]{64}")

@@ -25,12 +25,11 @@ from toolcrib.store import (
     USE_S,
     Archive,
     Conflict,
+    Damage,
     LogPosition,
     LostCalls,
-    Node,
     Row,
     SessionRow,
-    TakenCall,
     Walk,
     WalkFilter,
     Write,
@@ -48,7 +47,7 @@ from toolcrib.store.postgres.pages import FEWEST, FEWEST_BYTES, Pages, SessionNa
 from toolcrib.store.postgres.sweep import delete_swept, sweep
 from toolcrib.store.postgres.walks import in_database
 from toolcrib.store.schema import queries
-from toolcrib.store.sqlite.integrity import Damage
+from toolcrib.store.shared import Node, SharedStore, TakenCall
 from toolcrib.store.walks import listing
 
 MOST = 2**31 - 1
@@ -72,12 +71,8 @@ _ALL = {
 }
 
 
-class PostgresStore:
-    """A store in a database. What it has acknowledged outlives whatever the database outlives.
-
-    `own_changed` is called with the id of a session, known here, of which another process wrote something that concerns
-    the session itself.
-    """
+class PostgresStore(SharedStore):
+    """A store in a database. What it has acknowledged outlives whatever the database outlives."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -88,7 +83,6 @@ class PostgresStore:
         self._followers = Followers()
         self._numbers = Numbers(self._followers)
         self._bounds = Bounds()
-        self.own_changed: Callable[[str], None] | None = None
 
     @property
     def in_use(self) -> Callable[[str], bool]:

@@ -6,9 +6,9 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
 
 from toolcrib.errors import StoreError
+from toolcrib.store import Damage
 from toolcrib.store.codec import decode
 from toolcrib.store.schema import queries
 from toolcrib.store.sqlite.checkpoint import BUSY_MS, IN_USE, LOST, WHOLE, is_whole, wal
@@ -17,13 +17,6 @@ from toolcrib.store.sqlite.writer import event_crc, kept_crc
 
 MOST = 100
 """Problems that are reported; a file with so many is not repaired one by one."""
-
-
-class Damage(NamedTuple):
-    """One place where a file is not what was written to it; the session, where one is known."""
-
-    session: str
-    problem: str
 
 
 def damages(path: Path, advance: Callable[[], None] = lambda: None) -> list[Damage]:

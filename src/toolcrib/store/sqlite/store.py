@@ -32,6 +32,7 @@ from toolcrib.store import (
     LostCalls,
     Row,
     SessionRow,
+    Store,
     Walk,
     WalkFilter,
     Write,
@@ -67,7 +68,7 @@ ROOM = 64 * 1024
 T = TypeVar("T")
 
 
-class SqliteStore:
+class SqliteStore(Store):
     """A store in one file. A kill loses nothing. A power cut loses no start of a call that may happen only once; with
     `?sync=full` it loses nothing that was acknowledged, and every commit waits for the disk.
     """
@@ -90,9 +91,6 @@ class SqliteStore:
         self.migrated = (0, 0)
         self._followers = Followers()
         self._looking: asyncio.Task[None] | None = None
-        self.own_changed: Callable[[str], None] | None = None
-        self.moved: Callable[[], int]
-        """Another number when another process wrote an event of a session itself, or changed a state."""
 
     @property
     def path(self) -> Path:

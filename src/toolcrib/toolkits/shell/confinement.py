@@ -119,8 +119,8 @@ def filter_system_calls() -> bool:
     class Program(ctypes.Structure):
         _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
 
-    given = Program(len(code) // 8, ctypes.addressof(held))
-    return bool(_libc.prctl(_SET_SECCOMP, _FILTER, ctypes.byref(given), 0, 0) == 0)
+    filter_program = Program(len(code) // 8, ctypes.addressof(held))
+    return bool(_libc.prctl(_SET_SECCOMP, _FILTER, ctypes.byref(filter_program), 0, 0) == 0)
 
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446

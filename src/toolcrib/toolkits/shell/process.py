@@ -84,10 +84,10 @@ class CapturedOutput:
         """Takes all of it, tells it in whole lines as long as it is shown, and forgets what is too much."""
         decoder, held = codecs.getincrementaldecoder("utf-8")("replace"), ""
         while chunk := await stream.read(_CHUNK):
-            told = chunk[: max(SHOWN - self.size, 0)]
+            shown = chunk[: max(SHOWN - self.size, 0)]
             self.kept += chunk[: max(KEPT - self.size, 0)]
             self.size += len(chunk)
-            held += decoder.decode(told)
+            held += decoder.decode(shown)
             lines = len(held) if len(held) > _CHUNK else held.rfind("\n") + 1
             if lines:
                 await self._tell(held[:lines])
@@ -121,17 +121,17 @@ async def execute(
     order: bytes, stdin: bytes | None, stdout: CapturedOutput, stderr: CapturedOutput, disk: DiskLimit | None = None
 ) -> tuple[int, str]:
     """Runs a program as `run` does, and also tells what else it was held by: `c` for seccomp, `l` for Landlock."""
-    status, told = os.pipe()
-    given, giving = os.pipe()
+    status, status_write = os.pipe()
+    order_read, giving = os.pipe()
     try:
-        process = await _started(told, given, stdin)
+        process = await _started(status_write, order_read, stdin)
     except BaseException:
         os.close(status)
         os.close(giving)
         raise
     finally:
-        os.close(told)
-        os.close(given)
+        os.close(status_write)
+        os.close(order_read)
     try:
         await asyncio.shield(asyncio.to_thread(_give, giving, order))
         code = await _within(disk, _finished(process, stdin, stdout, stderr))
@@ -140,8 +140,8 @@ async def execute(
         try:
             await asyncio.shield(_gone(process))
         finally:
-            said = _read(status)
-    made, _, problem = said.partition(";")
+            report = _read(status)
+    made, _, problem = report.partition(";")
     if not made.startswith("s"):
         raise ToolFailure("unavailable", "No sandbox available", retryable=False)
     if problem:
@@ -149,15 +149,15 @@ async def execute(
     return code, made[1:]
 
 
-async def _started(told: int, given: int, stdin: bytes | None) -> Process:
+async def _started(status: int, order: int, stdin: bytes | None) -> Process:
     try:
         return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-S", "-B", _SANDBOX, str(told), str(given)),
+            *(sys.executable, "-I", "-S", "-B", _SANDBOX, str(status), str(order)),
             stdin=DEVNULL if stdin is None else PIPE,
             stdout=PIPE,
             stderr=PIPE,
             env={},
-            pass_fds=(told, given),
+            pass_fds=(status, order),
             start_new_session=True,
         )
     except OSError:

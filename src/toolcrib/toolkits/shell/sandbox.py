@@ -41,8 +41,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def _do(name: str, *args: Any) -> None:
-    given = [arg.encode() if isinstance(arg, str) else arg for arg in args]
-    if getattr(_libc, name)(*given) < 0:
+    values = [arg.encode() if isinstance(arg, str) else arg for arg in args]
+    if getattr(_libc, name)(*values) < 0:
         raise OSError(ctypes.get_errno(), name)
 
 
@@ -51,8 +51,16 @@ def _mount(source: str, target: str, kind: str | None, flags: int, data: str | N
 
 
 def _set(target: str, attributes: int, flags: int = _AT_RECURSIVE) -> None:
-    given = (ctypes.c_uint64 * 4)(attributes, 0, 0, 0)
-    _do("syscall", ctypes.c_long(_MOUNT_SETATTR), _AT_FDCWD, target, flags, ctypes.byref(given), ctypes.c_size_t(32))
+    wanted = (ctypes.c_uint64 * 4)(attributes, 0, 0, 0)
+    _do(
+        "syscall",
+        ctypes.c_long(_MOUNT_SETATTR),
+        _AT_FDCWD,
+        target,
+        flags,
+        ctypes.byref(wanted),
+        ctypes.c_size_t(32),
+    )
 
 
 def _bind(source: str, target: str, attributes: int) -> None:
@@ -68,19 +76,19 @@ def main() -> None:
     """Makes the place and waits for its end."""
     status, order = map(int, sys.argv[1:3])
     os.set_inheritable(status, False)
-    with os.fdopen(order, "rb") as said:
-        given = json.loads(said.read())
-    given["privileged"] = os.geteuid() == 0
-    if not given["user"]:
+    with os.fdopen(order, "rb") as stream:
+        settings = json.loads(stream.read())
+    settings["privileged"] = os.geteuid() == 0
+    if not settings["user"]:
         raise OSError("no program runs as root")
     go, mapped = os.pipe(), os.pipe()
     writer = os.fork()
     if not writer:
         os.read(go[0], 1)
-        _map_users(os.getppid(), given)
+        _map_users(os.getppid(), settings)
         os.write(mapped[1], b"m")
         os._exit(0)
-    flags = _USER | _MOUNT | _PROCESS | _IPC | _NAME | (0 if given["network"] else _NETWORK)
+    flags = _USER | _MOUNT | _PROCESS | _IPC | _NAME | (0 if settings["network"] else _NETWORK)
     _do("unshare", flags)
     os.write(go[1], b"g")
     os.close(mapped[1])
@@ -95,7 +103,7 @@ def main() -> None:
         os.close(begin[1])
         if os.read(begin[0], 1) != b"b":  # whoever waited for us is gone already
             os._exit(1)
-        _first(status, given)
+        _first(status, settings)
     os.close(status)
     os.write(begin[1], b"b")
     os._exit(_code(os.waitpid(first, 0)[1]))
