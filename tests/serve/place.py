@@ -36,7 +36,7 @@ class Place:
 
     @property
     def mcp(self) -> McpHttp:
-        door = self.site.door("/mcp")
+        door = self.site.endpoint("/mcp")
         assert isinstance(door, McpHttp)
         return door
 

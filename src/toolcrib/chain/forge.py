@@ -141,7 +141,7 @@ class _Forge:
         for group in groups:
             _check_calls(group)
         started = {"status": "started", "message": "Forge execution started", "groups": len(groups)}
-        run = _Run(await self._desk(ctx, chain, started), groups)
+        run = _Run(await self._proposals(ctx, chain, started), groups)
         while (index := run.next()) is not None:
             await run.carry_out(index)
         return await run.outcome()
@@ -185,7 +185,7 @@ class _Forge:
         turn = [index for index in _ready(groups, done) if plan["status"][index] == "todo"]
         for index in turn:
             _check_calls(groups[index])
-        run = _Run(await self._desk(ctx, plan["chain_id"]), groups, plan["status"])
+        run = _Run(await self._proposals(ctx, plan["chain_id"]), groups, plan["status"])
         for index in turn:
             await run.carry_out(index)
         shown = [run.inner(one) for one in groups if run.status[one.index] != plan["status"][one.index]]
@@ -205,22 +205,22 @@ class _Forge:
             contract: The name of the contract that has run().
             chain_id: The chain; without it the user's.
         """
-        desk, scripts = await self._desk(ctx, chain_id), self.scripts
+        proposals, scripts = await self._proposals(ctx, chain_id), self.scripts
         assert scripts is not None
 
         async def requested() -> dict[str, Any]:
-            calls = await scripts.run(source, contract, desk.sender, desk.chain.id)
-            return await desk.request("script", [ProposedCall(SimulatedCall(**one), description) for one in calls])
+            calls = await scripts.run(source, contract, proposals.sender, proposals.chain.id)
+            return await proposals.request("script", [ProposedCall(SimulatedCall(**one), description) for one in calls])
 
         request = await ctx.step("request", requested)
-        sent = await desk.ask("script", request, f"Sign in the wallet: {description}")
-        settled = await ctx.step("settled", lambda: desk.settle(request, sent))
+        sent = await proposals.ask("script", request, f"Sign in the wallet: {description}")
+        settled = await ctx.step("settled", lambda: proposals.settle(request, sent))
         if "failure" in settled:
             metadata = {"hashes": sent.hashes, "pending": settled.get("pending", False)}
             raise ToolFailure(**settled["failure"], retryable=False, metadata=metadata)
-        return {"status": "confirmed", "transactions": settled["mined"], "chain_id": desk.chain.id}
+        return {"status": "confirmed", "transactions": settled["mined"], "chain_id": proposals.chain.id}
 
-    async def _desk(self, ctx: Context, chain: int | None, chunk: dict[str, Any] | None = None) -> ProposalContext:
+    async def _proposals(self, ctx: Context, chain: int | None, chunk: dict[str, Any] | None = None) -> ProposalContext:
         """Where the plan is carried out and whose wallet signs it, which stays so to the end whatever the user does."""
 
         def begun() -> dict[str, Any]:
@@ -257,8 +257,10 @@ def _check_calls(group: PlanGroup) -> None:
 class _Run:
     """One pass over a plan. Whatever has an effect, also a chunk, is a recorded step: a later pass repeats nothing."""
 
-    def __init__(self, desk: ProposalContext, groups: list[PlanGroup], status: Iterable[str] | None = None) -> None:
-        self.desk, self.ctx, self.groups = desk, desk.ctx, groups
+    def __init__(
+        self, proposals: ProposalContext, groups: list[PlanGroup], status: Iterable[str] | None = None
+    ) -> None:
+        self.proposals, self.ctx, self.groups = proposals, proposals.ctx, groups
         self.status = ["todo"] * len(groups) if status is None else list(status)
         self.mined: dict[int, list[dict[str, Any]]] = {}
         self.hashes: dict[int, list[str]] = {}
@@ -286,9 +288,9 @@ class _Run:
     async def _signed(self, group: PlanGroup) -> None:
         index = group.index
         request = await self.ctx.step(f"{index}:request", lambda: self._request(group))
-        sent = await self.desk.ask(str(index), request, f"Sign in the wallet: {group.description}")
+        sent = await self.proposals.ask(str(index), request, f"Sign in the wallet: {group.description}")
         self.hashes[index] = sent.hashes
-        settled = await self.ctx.step(f"{index}:settled", lambda: self.desk.settle(request, sent))
+        settled = await self.ctx.step(f"{index}:settled", lambda: self.proposals.settle(request, sent))
         self.mined[index] = settled["mined"]
         if "failure" in settled:
             raise ToolFailure(**settled["failure"], retryable=False)
@@ -301,7 +303,7 @@ class _Run:
             data = encode_call(one.function, filled(one.args, known)) if one.function else "0x"
             call = SimulatedCall(one.to, one.value, data)
             proposed.append(ProposedCall(call, one.note or group.description, one.function or None))
-        request = await self.desk.request(str(group.index), proposed)
+        request = await self.proposals.request(str(group.index), proposed)
         progress = {"status": "progress", "step": group.index}
         self.ctx.output({**progress, "phase": "simulated", "moves": request["moves"]})
         self.ctx.output({**progress, "phase": "awaiting_signature", "transactions": len(proposed)})
@@ -309,7 +311,7 @@ class _Run:
 
     async def _known(self, group: PlanGroup) -> dict[str, Any]:
         """What the names of a group stand for, now that it starts."""
-        chains, chain, sender = self.desk.chains, self.desk.chain, self.desk.sender
+        chains, chain, sender = self.proposals.chains, self.proposals.chain, self.proposals.sender
         rpc = chains.node(chain, "eth_call", "eth_getBlockByNumber")
         block = await rpc("eth_getBlockByNumber", "latest", False)
         time = quantity(block.get("timestamp")) if isinstance(block, Mapping) else None

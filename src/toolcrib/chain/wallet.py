@@ -95,9 +95,9 @@ class _Wallet:
         proposed = _proposed(to, value, data, description, gas_limit)
         request = await ctx.step("request", lambda: self._request(ctx, proposed))
         # The user may have switched chain and wallet since; the request counts.
-        desk = ProposalContext(self.chains, self.chains.pick(ctx, request["chain_id"]), ctx, request["from"])
-        sent = await desk.ask("tx", request, f"Sign in the wallet: {description}")
-        settled = await ctx.step("settled", lambda: desk.settle(request, sent))
+        proposals = ProposalContext(self.chains, self.chains.pick(ctx, request["chain_id"]), ctx, request["from"])
+        sent = await proposals.ask("tx", request, f"Sign in the wallet: {description}")
+        settled = await ctx.step("settled", lambda: proposals.settle(request, sent))
         if "failure" in settled:
             metadata = {"tx_hash": sent.hashes[0], "pending": settled.get("pending", False)}
             raise ToolFailure(**settled["failure"], retryable=False, metadata=metadata)
@@ -117,8 +117,8 @@ class _Wallet:
         data = eip712.read(typed_data)
         request = await ctx.step("request", lambda: self._typed_request(ctx, data, description))
         chain = self.chains.pick(ctx, request["chain_id"])
-        desk = ProposalContext(self.chains, chain, ctx, request["from"])
-        value = await desk.answer("typed", request, f"Sign in the wallet: {description}", _signatures(request))
+        proposals = ProposalContext(self.chains, chain, ctx, request["from"])
+        value = await proposals.answer("typed", request, f"Sign in the wallet: {description}", _signatures(request))
         signature = value["signature"].lower()
         if not await ctx.step("checked", lambda: self._is_by(chain, request["from"], data.digest, signature)):
             raise ToolFailure("failed", f"The signature is not one of {request['from']}", retryable=False)

@@ -35,19 +35,19 @@ class Announcement(NamedTuple):
         if self.only_mcp:
             terminal.text(f"MCP at {url}{MCP}")
         else:
-            self._doors(terminal, site)
+            self._endpoints(terminal, site)
         terminal.say(f"Commands are held by: {self.protections.describe()}", "dim")
         if self.protections.root:
             terminal.say("This runs as root: whatever goes wrong in it does so as root.", "yellow")
         self._who(terminal)
         terminal.say("Ctrl-C stops.", "dim")
 
-    def _doors(self, terminal: Terminal, site: Site) -> None:
+    def _endpoints(self, terminal: Terminal, site: Site) -> None:
         from toolcrib.serve.http import API, MCP
 
         url = self.url
         terminal.text(f"Toolcrib at {url}")
-        if site.door("/") is not None:
+        if site.endpoint("/") is not None:
             terminal.text(f"  Console  {url}/" + ("" if self.token is None else f"?token={self.token}"))
         terminal.text(f"  API      {url}{API}  (described at {url}{API}/openapi.json)")
         terminal.text(f"  MCP      {url}{MCP}")

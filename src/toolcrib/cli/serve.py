@@ -277,7 +277,7 @@ def _site(  # noqa: PLR0913 - what a site is put together of
     *,
     only_mcp: bool,
 ) -> Site:
-    """All doors, or the one for MCP clients alone."""
+    """Return the site with all endpoints, or the one for MCP clients alone."""
     from toolcrib.serve.http import Site
 
     settings = _settings(crib, namespace or config.namespaces, config.mcp)

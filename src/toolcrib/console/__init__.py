@@ -41,7 +41,7 @@ class File(NamedTuple):
 
 
 def console() -> App:
-    """The door at `/`.
+    """The application at `/`.
 
     Raises:
         FileNotFoundError: the page was not built.
@@ -51,7 +51,7 @@ def console() -> App:
         raise FileNotFoundError("The console was not built: run `make console` in a checkout (needs Node)")
     files["/"] = files["/index.html"]
 
-    async def door(scope: Scope, receive: Receive, send: Send) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
         file = files.get(scope["path"])
         if file is None:
             await reply(send, 404)
@@ -60,7 +60,7 @@ def console() -> App:
         else:
             await _send(file, scope, send)
 
-    return door
+    return app
 
 
 def _read(path: Path) -> File:

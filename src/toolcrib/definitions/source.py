@@ -75,7 +75,7 @@ class FileSource(Source):
         )
         self._servers = Servers(variables, values or {}, self._relisted)
         self._health = HealthMonitor(settings, self.sandboxes, self._servers, self.resolve)
-        self.bench = tool_builder.ToolResources(
+        self.resources = tool_builder.ToolResources(
             settings, self.sandboxes, self._servers, self._health.gate, self._renew, self._entry
         )
         self._changed: Callable[[Iterable[Tool]], None] | None = None
@@ -222,7 +222,7 @@ class FileSource(Source):
 
     def _made(self, definition: ToolDefinition) -> Sequence[Tool]:
         try:
-            return tool_builder.tools(definition, self.bench)
+            return tool_builder.tools(definition, self.resources)
         except Exception:  # what nobody thought of in one file must not take away the others
             log.exception("%s cannot be used", definition.path)
             return []
@@ -417,7 +417,7 @@ class FileSource(Source):
         definition = await self.resolve(id)
         if definition.type == "mcp":
             await self._servers.ask(definition)
-        return await asyncio.to_thread(tool_builder.tools, definition, self.bench)
+        return await asyncio.to_thread(tool_builder.tools, definition, self.resources)
 
 
 def _shown(definition: ToolDefinition) -> str | None:

@@ -68,15 +68,19 @@ class ToolResources:
             del self.warned[next(iter(self.warned))]
 
 
-def tools(definition: ToolDefinition, bench: ToolResources) -> list[Tool]:
+def tools(definition: ToolDefinition, resources: ToolResources) -> list[Tool]:
     """All tools of a file. A command that does not hold is left out, and the others stay."""
     made: dict[str, Tool] = {}
     if definition.status in ("invalid", "not_a_tool"):
         return []
-    parts: list[Command | Helper] = [*_commands(definition, bench), *_exposed(definition)]
+    parts: list[Command | Helper] = [*_commands(definition, resources), *_exposed(definition)]
     for part in parts:
         try:
-            tool = _tool(definition, part, bench) if isinstance(part, Command) else _of_helper(definition, part, bench)
+            tool = (
+                _tool(definition, part, resources)
+                if isinstance(part, Command)
+                else _of_helper(definition, part, resources)
+            )
         except (BadTool, BadTemplate) as error:
             log.warning("%s: %s", definition.path, error)
             continue
@@ -85,13 +89,13 @@ def tools(definition: ToolDefinition, bench: ToolResources) -> list[Tool]:
     return list(made.values())
 
 
-def _commands(definition: ToolDefinition, bench: ToolResources) -> Iterator[Command]:
+def _commands(definition: ToolDefinition, resources: ToolResources) -> Iterator[Command]:
     """Yield the commands that are listed: those of the file, and those of its server that the file does not hide."""
     sound = [one for one in definition.commands if one.broken is None]
     if definition.type != "mcp":
         yield from sound
         return
-    offered = bench.servers.offered(definition)
+    offered = resources.servers.offered(definition)
     listed = any(one.listed for one in definition.commands)
     all = definition.tool.get("expose", "listed" if listed else "all") == "all"
     there = None if offered is None else {one.name for one in offered}
@@ -102,12 +106,12 @@ def _commands(definition: ToolDefinition, bench: ToolResources) -> Iterator[Comm
             yield Command(one.legal_name, one.description, fields={"mcp_tool": one.name}, listed=False)
 
 
-def _tool(definition: ToolDefinition, command: Command, bench: ToolResources) -> Tool | None:
-    offered = _offered(definition, command, bench) if definition.type == "mcp" else None
+def _tool(definition: ToolDefinition, command: Command, resources: ToolResources) -> Tool | None:
+    offered = _offered(definition, command, resources) if definition.type == "mcp" else None
     if definition.type == "mcp":
-        made = _served(definition, command, offered, bench)
+        made = _served(definition, command, offered, resources)
     else:
-        made = runner(definition, command, bench.settings)
+        made = runner(definition, command, resources.settings)
     if made is None and not command.listed:
         return None
     schema = command.input_schema or OPEN if made is None else made.input_schema
@@ -119,12 +123,12 @@ def _tool(definition: ToolDefinition, command: Command, bench: ToolResources) ->
         tags=texts(definition.tool.get("tags")),
         labels=labels_of(definition, command),
         input_schema=thaw(schema),
-        **({} if made is None else _running(definition, command, made, bench)),
+        **({} if made is None else _running(definition, command, made, resources)),
         **({} if offered is None else _described(definition, command, offered)),
-        knowledge=_knowledge(definition, command, schema, bench),
-        prepare=_prepare(definition, command, bench),
-        validate=_validate(definition, command, bench),
-        renew=lambda: bench.renew(definition.id, command.name),
+        knowledge=_knowledge(definition, command, schema, resources),
+        prepare=_prepare(definition, command, resources),
+        validate=_validate(definition, command, resources),
+        renew=lambda: resources.renew(definition.id, command.name),
     )
 
 
@@ -138,32 +142,32 @@ def _identity(definition: ToolDefinition, name: str) -> dict[str, Any]:
     }
 
 
-def _running(definition: ToolDefinition, command: Command, made: Runner, bench: ToolResources) -> dict[str, Any]:
+def _running(definition: ToolDefinition, command: Command, made: Runner, resources: ToolResources) -> dict[str, Any]:
     return {
         "capabilities": made.capabilities,
         "effect": made.effect,
         "limits": Limits(timeout_s=made.timeout_s),
-        "run": _body(definition, command, made, bench),
+        "run": _body(definition, command, made, resources),
         "resumes": made.resumes,
-        "reconcile": _reconcile(definition, command, made, bench) if definition.type == "mcp" else None,
+        "reconcile": _reconcile(definition, command, made, resources) if definition.type == "mcp" else None,
     }
 
 
 # Tools of servers
 
 
-def _offered(definition: ToolDefinition, command: Command, bench: ToolResources) -> OfferedTool | None:
+def _offered(definition: ToolDefinition, command: Command, resources: ToolResources) -> OfferedTool | None:
     """What the server says of a command. Where nobody vouches for the file, that counts only for tools that are known
     from nowhere else: a tool that was looked at and accepted must not become another when its server starts.
     """
     if not definition.trusted and command in definition.commands:
         return None
     name = mcp_tool(command)
-    return next((one for one in bench.servers.offered(definition) or () if one.name == name), None)
+    return next((one for one in resources.servers.offered(definition) or () if one.name == name), None)
 
 
 def _served(
-    definition: ToolDefinition, command: Command, offered: OfferedTool | None, bench: ToolResources
+    definition: ToolDefinition, command: Command, offered: OfferedTool | None, resources: ToolResources
 ) -> Runner | None:
     """A command that a server runs. What the server says of its arguments counts before what the file says."""
     url, argv = address_of(definition), command_of(definition)
@@ -173,7 +177,7 @@ def _served(
 
     async def run(ctx: Context, values: Mapping[str, Any]) -> Result:
         name = mcp_tool(command)
-        return await bench.servers.call(definition, name, values, ctx, repeatable=effect != "once")
+        return await resources.servers.call(definition, name, values, ctx, repeatable=effect != "once")
 
     needs = [_egress(url)] if url is not None else [f"exec:cmd:{argv[0]}"] if argv else []
     return Runner(
@@ -221,58 +225,58 @@ def _effect(definition: ToolDefinition, offered: OfferedTool | None) -> Effect:
 # Around a call
 
 
-def _prepare(definition: ToolDefinition, command: Command, bench: ToolResources) -> Any:
+def _prepare(definition: ToolDefinition, command: Command, resources: ToolResources) -> Any:
     async def prepare(ctx: Context, values: Mapping[str, Any]) -> Mapping[str, Any]:
         with _marking(definition):
-            return await transforms.before(definition, command.name, values, bench.sandboxes)
+            return await transforms.before(definition, command.name, values, resources.sandboxes)
 
     return prepare if transforms.processors(definition, command.name, "before") else None
 
 
-def _validate(definition: ToolDefinition, command: Command, bench: ToolResources) -> Any:
+def _validate(definition: ToolDefinition, command: Command, resources: ToolResources) -> Any:
     async def validate(ctx: Context, values: Mapping[str, Any]) -> None:
-        verdict = await validators.validate(definition, command.name, values, bench.sandboxes)
+        verdict = await validators.validate(definition, command.name, values, resources.sandboxes)
         if not verdict.valid:
             with _marking(definition):
                 raise validators.refusal(definition, command.name, verdict)
         for warning in verdict.findings:
             log.warning("%s.%s: %s", definition.id, command.name, warning)
         if verdict.findings:
-            bench.warn(ctx.id, [finding.data() for finding in verdict.findings])
+            resources.warn(ctx.id, [finding.data() for finding in verdict.findings])
 
     return validate if any(validators.covers(one, command.name) for one in definition.validators) else None
 
 
-def _body(definition: ToolDefinition, command: Command, made: Runner, bench: ToolResources) -> Any:
+def _body(definition: ToolDefinition, command: Command, made: Runner, resources: ToolResources) -> Any:
     async def run(ctx: Context, values: Mapping[str, Any]) -> Result:
         with _marking(definition):
-            other = await bench.gate(definition, command, ctx, values)
+            other = await resources.gate(definition, command, ctx, values)
             if other is not None:
                 return _marked(definition, other)
-            await _agreed(definition, made, values, ctx, bench)
-            result = await _finished(definition, command, _as_result(await made.run(ctx, values)), bench)
-            warned = bench.warned.pop(ctx.id, None)
+            await _agreed(definition, made, values, ctx, resources)
+            result = await _finished(definition, command, _as_result(await made.run(ctx, values)), resources)
+            warned = resources.warned.pop(ctx.id, None)
             return result if warned is None else result.but(metadata={**result.metadata, "findings": warned})
 
     return run
 
 
-def _reconcile(definition: ToolDefinition, command: Command, made: Runner, bench: ToolResources) -> Any:
+def _reconcile(definition: ToolDefinition, command: Command, made: Runner, resources: ToolResources) -> Any:
     async def reconcile(ctx: Context, **values: Any) -> Result | None:
-        if not _begun(definition, made, values, bench):
+        if not _begun(definition, made, values, resources):
             return None  # nothing is started unasked, only to ask it what happened
         with _marking(definition):
-            outcome = await bench.servers.reconcile(definition, ctx)
-            return None if outcome is None else await _finished(definition, command, outcome, bench)
+            outcome = await resources.servers.reconcile(definition, ctx)
+            return None if outcome is None else await _finished(definition, command, outcome, resources)
 
     return reconcile
 
 
 async def _agreed(
-    definition: ToolDefinition, made: Runner, values: Mapping[str, Any], ctx: Context, bench: ToolResources
+    definition: ToolDefinition, made: Runner, values: Mapping[str, Any], ctx: Context, resources: ToolResources
 ) -> None:
     """A program of a file that nobody vouches for asks before its first start, and shows what would be started."""
-    if _begun(definition, made, values, bench) or made.argv is None:
+    if _begun(definition, made, values, resources) or made.argv is None:
         return
     argv = made.argv(values)
     answer = await ctx.ask(
@@ -280,14 +284,14 @@ async def _agreed(
     )
     if not answer.accepted:
         raise ToolFailure("declined", answer.reason or f"{argv[0]} was not started")
-    bench.begun.add(_start(definition, argv))
+    resources.begun.add(_start(definition, argv))
 
 
-def _begun(definition: ToolDefinition, made: Runner, values: Mapping[str, Any], bench: ToolResources) -> bool:
+def _begun(definition: ToolDefinition, made: Runner, values: Mapping[str, Any], resources: ToolResources) -> bool:
     """True if what would be started needs no agreement, or has it."""
     if definition.trusted or made.argv is None:
         return True
-    return _start(definition, made.argv(values)) in bench.begun
+    return _start(definition, made.argv(values)) in resources.begun
 
 
 def _start(definition: ToolDefinition, argv: Sequence[str]) -> tuple[str, tuple[str, ...]]:
@@ -295,12 +299,12 @@ def _start(definition: ToolDefinition, argv: Sequence[str]) -> tuple[str, tuple[
     return definition.sha256, tuple(argv if definition.type == "mcp" else argv[:1])
 
 
-async def _finished(definition: ToolDefinition, command: Command, result: Result, bench: ToolResources) -> Result:
+async def _finished(definition: ToolDefinition, command: Command, result: Result, resources: ToolResources) -> Result:
     """The result as the processors make it and as the model is shown it."""
     if result.failure is not None:
         return _marked(definition, result)
-    shaped = await transforms.after(definition, command.name, result.data, bench.sandboxes)
-    return _marked(definition, _for_model(definition, command, _reshaped(result, shaped), bench))
+    shaped = await transforms.after(definition, command.name, result.data, resources.sandboxes)
+    return _marked(definition, _for_model(definition, command, _reshaped(result, shaped), resources))
 
 
 def _as_result(value: Any) -> Result:
@@ -327,9 +331,9 @@ def _shown(data: Any, audience: tuple[str, ...] | None = None) -> Block:
     return block("text", audience, text=data) if isinstance(data, str) else block("json", audience, value=data)
 
 
-def _for_model(definition: ToolDefinition, command: Command, result: Result, bench: ToolResources) -> Result:
+def _for_model(definition: ToolDefinition, command: Command, result: Result, resources: ToolResources) -> Result:
     """Filter what the model reads; the log keeps all."""
-    entry = bench.entry(f"{definition.id}.{command.name}")
+    entry = resources.entry(f"{definition.id}.{command.name}")
     filter = command.filter or (None if entry is None else entry.filter)
     if filter is None:
         return result
@@ -362,7 +366,7 @@ def _marked(definition: ToolDefinition, result: Result) -> Result:
 
 
 def _knowledge(
-    definition: ToolDefinition, command: Command, schema: Mapping[str, Any], bench: ToolResources
+    definition: ToolDefinition, command: Command, schema: Mapping[str, Any], resources: ToolResources
 ) -> Knowledge:
     def hint(code: str, message: str, metadata: Mapping[str, Any]) -> str | None:
         findings = [ArgumentFinding(one["path"], one["code"], one["message"]) for one in metadata.get("findings", ())]
@@ -371,7 +375,7 @@ def _knowledge(
     def help(topic: str | None) -> str:
         return knowledge.tool_help(definition, command.name, topic, parameters=schema.get("properties", ()))
 
-    entry = bench.entry(f"{definition.id}.{command.name}")
+    entry = resources.entry(f"{definition.id}.{command.name}")
     worked = [one.fields for one in examples_of(definition) if one.command == command.name and "output" in one.fields]
     return Knowledge((entry and entry.examples) or input_examples(worked), hint=hint, help=help)
 
@@ -384,10 +388,12 @@ def _exposed(definition: ToolDefinition) -> list[Helper]:
     return [one for one in definition.helpers if exposed is True or one.id in texts(exposed)]
 
 
-def _of_helper(definition: ToolDefinition, helper: Helper, bench: ToolResources) -> Tool:
+def _of_helper(definition: ToolDefinition, helper: Helper, resources: ToolResources) -> Tool:
     async def run(ctx: Context, values: Mapping[str, Any]) -> Result:
         with _marking(definition):
-            return _marked(definition, Result(await validators.helper(definition, helper.id, values, bench.sandboxes)))
+            return _marked(
+                definition, Result(await validators.helper(definition, helper.id, values, resources.sandboxes))
+            )
 
     return Tool(
         **_identity(definition, helper.id),
@@ -395,5 +401,5 @@ def _of_helper(definition: ToolDefinition, helper: Helper, bench: ToolResources)
         input_schema=OPEN,
         effect="read",
         run=run,
-        renew=lambda: bench.renew(definition.id, helper.id),
+        renew=lambda: resources.renew(definition.id, helper.id),
     )

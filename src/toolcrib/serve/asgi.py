@@ -1,4 +1,4 @@
-"""The little of ASGI that every door needs: a body that is neither too large nor too slow, and replies."""
+"""The little of ASGI that every endpoint needs: a body that is neither too large nor too slow, and replies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server of a crib over HTTP: one ASGI application with all its doors, and how it is run."""
+"""The server of a crib over HTTP: one ASGI application with all its endpoints, and how it is run."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ PREFLIGHT = (
 
 
 class Site:
-    """All doors of a crib. It starts and stops the crib with the server, unless the crib runs already.
+    """All endpoints of a crib. It starts and stops the crib with the server, unless the crib runs already.
 
     `/v1` and `/mcp` are always there; `mount` adds more. `namespaces` are open to who has none of their own.
     """
@@ -77,7 +77,7 @@ class Site:
         from toolcrib.serve.api import Api
 
         self._crib = crib
-        self._shelf = library
+        self._library = library
         self._mcp = mcp
         self._guard = guard
         nameless = guard is None or isinstance(guard, StartToken)
@@ -87,9 +87,9 @@ class Site:
         self.api: Api = Api(crib, guard, limits=limits, namespaces=opened, protections=protections)
         if not nameless:
             self._share()
-        self._doors: dict[str, App] = {}
-        self._wings: dict[str, App] = {API: self.api}
-        self._signs: dict[str, App] = {}
+        self._endpoints: dict[str, App] = {}
+        self._mounts: dict[str, App] = {API: self.api}
+        self._documents: dict[str, App] = {}
         self._sweeping: asyncio.Task[None] | None = None
         self._reviewing: asyncio.Task[None] | None = None
         self._traces = False
@@ -102,24 +102,24 @@ class Site:
             self.api.turns = self._crib.pipeline.rounds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Finds the door of a request."""
+        """Pass a request to its endpoint."""
         if scope["type"] == "lifespan":
             await self._live(receive, send)
             return
         if scope["type"] != "http":
             return
-        door = self.door(scope["path"])
-        if door is None:
-            await self._signs.get(scope["path"], _nothing)(scope, receive, send)
+        app = self.endpoint(scope["path"])
+        if app is None:
+            await self._documents.get(scope["path"], _nothing)(scope, receive, send)
             return
         headers = dict(scope["headers"])
         if self._traces and b"traceparent" in headers:
             with joined(headers):
-                await self._let_in(door, headers, scope, receive, send)
+                await self._let_in(app, headers, scope, receive, send)
         else:
-            await self._let_in(door, headers, scope, receive, send)
+            await self._let_in(app, headers, scope, receive, send)
 
-    async def _let_in(self, door: App, headers: dict[bytes, bytes], scope: Scope, receive: Receive, send: Send) -> None:
+    async def _let_in(self, app: App, headers: dict[bytes, bytes], scope: Scope, receive: Receive, send: Send) -> None:
         """Looks at where a request comes from, and lets it in."""
         if len(headers) < len(scope["headers"]) and (twice := _twice(scope["headers"])):
             await reply(send, 400, _TWICE % twice)
@@ -136,12 +136,12 @@ class Site:
         elif (signed_in := self._signed_in(headers, scope)) is not None:
             await reply(send, 303, b"", signed_in)
         elif b"origin" not in headers:
-            await door(scope, receive, send)
+            await app(scope, receive, send)
         elif scope["method"] == "OPTIONS":
             wanted = (b"access-control-allow-headers", headers.get(b"access-control-request-headers", b"content-type"))
             await reply(send, 204, b"", [*PREFLIGHT, wanted, (b"access-control-allow-origin", headers[b"origin"])])
         else:
-            await door(scope, receive, _for_page(send, headers[b"origin"]))
+            await app(scope, receive, _for_page(send, headers[b"origin"]))
 
     def _signed_in(self, headers: dict[bytes, bytes], scope: Scope) -> list[tuple[bytes, bytes]] | None:
         """What a browser is told that comes to a page with the start token in its address."""
@@ -152,27 +152,27 @@ class Site:
             return None
         return guard.signed_in(scope["query_string"], headers, cookies, secure=scope.get("scheme") == "https")
 
-    def mount(self, prefix: str, door: App) -> None:
-        """Has an application answer at a first word such as `/ag-ui`, and at all below it; `/` is for all the rest.
+    def mount(self, prefix: str, app: App) -> None:
+        """Mount an application at a prefix such as `/ag-ui`, and all below it; `/` is for all the rest.
 
-        It is asked after origins and hosts were looked at, and asks the guard itself who comes.
+        Origins and hosts are checked before it; it asks the guard itself.
         """
-        self._wings[prefix] = door
+        self._mounts[prefix] = app
 
     def only_mcp(self) -> None:
-        """Leaves all doors shut but the one for MCP clients."""
-        self._wings.clear()
+        """Serve MCP clients alone."""
+        self._mounts.clear()
 
-    def door(self, path: str) -> App | None:
-        """What answers at a path."""
-        app = self._doors.get(path)
+    def endpoint(self, path: str) -> App | None:
+        """Return the application at a path."""
+        app = self._endpoints.get(path)
         if app is None:
             end = path.find("/", 1)
-            app = self._wings.get(path if end < 0 else path[:end])
-        return app or (self._wings.get("/") if path not in self._signs else None)
+            app = self._mounts.get(path if end < 0 else path[:end])
+        return app or (self._mounts.get("/") if path not in self._documents else None)
 
     async def open(self) -> None:
-        """Opens the doors of a crib that was started."""
+        """Make the endpoints of a crib that was started."""
         from toolcrib.serve.keyring import keyring
         from toolcrib.serve.mcp.http import McpHttp
         from toolcrib.serve.mcp.server import McpServer
@@ -186,15 +186,15 @@ class Site:
         self.api.seal = Signer(secret)
         if self._guard is not None:
             self.api.cookies, self.api.keys = Cookies(secret), keyring(self._guard)
-        server = await McpServer.over(self._crib, self._shelf, self._mcp)
-        self._doors[MCP] = McpHttp(server, self.api)
-        self._doors[LISTEN] = self._doors[POST] = McpSse(server, self.api)
-        if self._crib.agents is not None and API in self._wings:
-            self._wings |= dict.fromkeys(FRONTS, self.api)
-        self.api.features |= {"mcp": True, **{name: f"/{name.replace('_', '-')}" in self._wings for name in FEATURES}}
-        documents = {} if self._guard is None else self._guard.documents
-        self._signs = {path: _document(document) for path, document in {"/healthz": {"ok": True}, **documents}.items()}
-        self._signs |= {"/readyz": self._ready, "/metrics": self._numbers}
+        server = await McpServer.over(self._crib, self._library, self._mcp)
+        self._endpoints[MCP] = McpHttp(server, self.api)
+        self._endpoints[LISTEN] = self._endpoints[POST] = McpSse(server, self.api)
+        if self._crib.agents is not None and API in self._mounts:
+            self._mounts |= dict.fromkeys(FRONTS, self.api)
+        self.api.features |= {"mcp": True, **{name: f"/{name.replace('_', '-')}" in self._mounts for name in FEATURES}}
+        public = {"/healthz": {"ok": True}, **({} if self._guard is None else self._guard.documents)}
+        self._documents = {path: _document(document) for path, document in public.items()}
+        self._documents |= {"/readyz": self._ready, "/metrics": self._numbers}
         self.api.metrics = Metrics(self._crib)
         self._crib.pipeline.observer = self.api.metrics.called
         self._traces = tracer() is not None
@@ -289,10 +289,10 @@ def _for_page(send: Send, origin: bytes) -> Send:
 def _document(value: Any) -> App:
     body = msgspec.json.encode(value)
 
-    async def door(scope: Scope, receive: Receive, send: Send) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await reply(send, 200, body) if scope["method"] in ("GET", "HEAD") else await reply(send, 405)
 
-    return door
+    return app
 
 
 def config(site: App, **more: Any) -> uvicorn.Config:

@@ -1,4 +1,4 @@
-"""Who is asking. Every door of the server turns credentials into one `Principal`; sessions belong to its name."""
+"""Who sends a request. Every endpoint turns credentials into one `Principal`; sessions belong to its name."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Principal:
 
     @property
     def admin(self) -> bool:
-        """True if they look after the server."""
+        """True if they administer the server."""
         return ADMIN in self.scopes or ADMIN in self.roles
 
     def may(self, right: str) -> bool:
@@ -54,7 +54,7 @@ UNKNOWN = Principal("anyone", scopes=KNOWN, roles=frozenset({ADMIN}))
 
 
 class NotAdmitted(Exception):
-    """A request that stops at the door, with the status and the challenge that tell its sender what is missing.
+    """A refused request, with the status and the challenge that tell its sender what is missing.
 
     `hint` tells people what to do next.
     """
@@ -74,7 +74,7 @@ def bearer(headers: Headers) -> str | None:
 
 
 class Guard(ABC):
-    """Checks credentials; the same guard stands at every door. Only `admit` has to be written."""
+    """Checks credentials, the same way at every endpoint. Only `admit` has to be written."""
 
     @property
     def documents(self) -> Mapping[str, Any]:
@@ -104,14 +104,14 @@ class Guards(Guard):
 
     @property
     def documents(self) -> Mapping[str, Any]:
-        """What each of them tells everybody."""
+        """Return the documents of all of them."""
         return {path: document for guard in self.guards for path, document in guard.documents.items()}
 
     async def admit(self, headers: Headers) -> Principal:
         """Who sent a request.
 
         Raises:
-            NotAdmitted: none of them knows; what the last one misses is told, and each challenge.
+            NotAdmitted: none of them knows the sender; it has the message of the last one, and each challenge.
         """
         errors: list[NotAdmitted] = []
         for guard in self.guards:
@@ -138,7 +138,7 @@ class Guards(Guard):
 
 
 async def refused(guard: Guard | None, headers: Headers) -> NotAdmitted | None:
-    """Why somebody who was let in would not be any more. A guard that cannot tell now is asked again later."""
+    """Return why somebody who was admitted would not be any more; None also while the guard cannot tell."""
     try:
         if guard is not None:
             await guard.admit(headers)

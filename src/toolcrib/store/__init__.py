@@ -193,8 +193,8 @@ class Archive(NamedTuple):
     @property
     def closed(self) -> bool:
         """True if its owner has logged out of it and not come back."""
-        doors = [event.kind for event in self.events if event.call is None and event.kind in ("closing", "opened")]
-        return doors[-1:] == ["closing"]
+        closings = [event.kind for event in self.events if event.call is None and event.kind in ("closing", "opened")]
+        return closings[-1:] == ["closing"]
 
 
 class LogPosition(NamedTuple):

@@ -127,7 +127,7 @@ async def _checked(
     from toolcrib.errors import ToolFailure
     from toolcrib.schema import BadArguments
 
-    tool = next((one for one in tool_builder.tools(definition, source.bench) if one.name == command), None)
+    tool = next((one for one in tool_builder.tools(definition, source.resources) if one.name == command), None)
     if tool is None and definition.command(command) is None:
         raise _no_command(definition, command)
     try:

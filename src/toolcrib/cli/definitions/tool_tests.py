@@ -121,7 +121,7 @@ async def _stood_in(source: FileSource, definition: ToolDefinition) -> ExampleRe
     from toolcrib.crib import Crib
     from toolcrib.definitions import tool_builder
 
-    tools = {tool.name: tool for tool in tool_builder.tools(definition, source.bench)}
+    tools = {tool.name: tool for tool in tool_builder.tools(definition, source.resources)}
 
     async def run(example: CommandExample) -> str | None:
         if example.command not in tools:

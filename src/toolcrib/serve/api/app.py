@@ -33,7 +33,7 @@ NOBODY = Principal("")
 
 
 class Api:
-    """The door of programs and of the console."""
+    """The API for programs and the console."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Bounds of the door: how large, how slow, how often and how many. Nobody can take the server away from the others."""
+"""Limits of requests: how large, how slow, how often and how many, so that nobody takes the server from others."""
 
 from __future__ import annotations
 

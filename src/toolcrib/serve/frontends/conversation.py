@@ -1,4 +1,4 @@
-"""A conversation with an agent through a door: a session, what a person says in it, and the run that takes it."""
+"""A conversation with an agent over an endpoint: a session, a person's message, and the run that takes it."""
 
 from __future__ import annotations
 
