@@ -1,7 +1,7 @@
 """A process that has loaded most of what programs need, and forks for each: to load it anew takes most of their time.
 
-A program is still a process of its own, with its own folder, environment and streams. One that a test talks to while it
-runs, or that is about its start, is started from nothing.
+A program is still a process of its own, with its own session, folder, environment and streams. One whose test is about
+its start, its terminal or what it loads is started from nothing.
 """
 
 import atexit
@@ -15,31 +15,60 @@ import select
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from io import TextIOWrapper
 from pathlib import Path
-from subprocess import PIPE, CompletedProcess, Popen
+from subprocess import DEVNULL, PIPE, STDOUT, CompletedProcess, Popen, TimeoutExpired
+from typing import IO, NoReturn, Self, TextIO
 
 LOADED = (
+    "asyncpg",
     "docstring_parser",
+    "importlib.readers",
     "jsonschema_rs",
+    "nats",
+    "opentelemetry.context",
+    "prometheus_client",
+    "pydantic._internal._dataclasses",
     "pydantic.plugin._loader",
+    "pydantic_monty",
     "rich.console",
     "rich.table",
+    "toolcrib.accounts",
     "toolcrib.agent",
     "toolcrib.cli.app",
     "toolcrib.cli.approvals",
     "toolcrib.cli.audit",
+    "toolcrib.cli.call_follower",
     "toolcrib.cli.calls",
+    "toolcrib.cli.config.loader",
+    "toolcrib.cli.crib_choice",
+    "toolcrib.cli.serve",
     "toolcrib.cli.sessions",
     "toolcrib.cli.tools",
     "toolcrib.crib",
-    "toolcrib.cli.config.loader",
+    "toolcrib.definitions.source",
+    "toolcrib.engine.nats",
     "toolcrib.policy.rule_policy",
     "toolcrib.sandbox.javascript",
-    "toolcrib.definitions.source",
+    "toolcrib.schema.signature",
+    "toolcrib.serve.api.app",
+    "toolcrib.serve.http",
+    "toolcrib.serve.mcp",
     "toolcrib.sources.functions",
+    "toolcrib.sources.mcp",
+    "toolcrib.store.postgres.store",
     "toolcrib.store.sqlite.store",
     "typer._adapters",
+    "typer._click.decorators",
+    "uvicorn",
+    "uvicorn.lifespan.on",
+    "uvicorn.protocols.http.auto",
+    "uvicorn.protocols.websockets.auto",
+    "uvloop",
+    "yaml",
 )
 SOON_S = 120
 
@@ -48,15 +77,141 @@ def run(
     module: str, *words: str, folder: Path | None = None, env: Mapping[str, str] | None = None, stdin: str = ""
 ) -> CompletedProcess[str]:
     """Runs `python -W error -m module` to its end."""
-    asked = {"module": module, "words": words, "folder": str(folder or Path.cwd()), "env": dict(env or os.environ)}
-    loaded = _loaded()
+    told, tell = os.pipe()
+    os.set_blocking(tell, False)
     try:
-        code, out, err = loaded.run(json.dumps(asked), stdin)
-    except BaseException:  # it may be at work still
-        _loaded.cache_clear()
-        loaded.end()
-        raise
-    return CompletedProcess([module, *words], code, out, err)
+        assert os.write(tell, stdin.encode()) == len(stdin.encode()), "a pipe does not hold so much"
+        os.close(tell)
+        with Program(["-m", module, *words], cwd=folder, env=env, stdin=told, stderr=PIPE) as program:
+            try:
+                out, err = program.communicate(SOON_S)
+            except BaseException:
+                program.kill()
+                raise
+    finally:
+        os.close(told)
+    return CompletedProcess([module, *words], program.wait(), out, err)
+
+
+class Program:
+    """A program of Python, with what tests use of `subprocess.Popen`; warnings are errors in it.
+
+    The words are those that would follow `python`: `-m` and the name of a module, or a file.
+    """
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        *,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: int | IO[bytes] = DEVNULL,
+        stdout: int | IO[bytes] = PIPE,
+        stderr: int | IO[bytes] = 2,
+    ) -> None:
+        self.args = list(words)
+        self.returncode: int | None = None
+        self._lock = threading.Lock()
+        self._told = b""
+        inner, self.stdin = _stream(stdin, "w")
+        out, self.stdout = _stream(stdout, "r")
+        err, self.stderr = _stream(out if stderr == STDOUT else stderr, "r")
+        self._status, told = os.pipe()
+        request = {"words": self.args, "folder": str(cwd or Path.cwd()), "env": dict(env or os.environ)}
+        _loaded().start(json.dumps(request), (inner, out, err, told))
+        for fd in (inner, out, err, told):
+            os.close(fd)
+        pid = self._line(SOON_S)
+        assert pid, "it cannot be loaded: `python tests/ready.py` says why"
+        self.pid = int(pid)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for stream in (self.stdin, self.stdout, self.stderr):
+            if stream is not None:
+                with suppress(BrokenPipeError):
+                    stream.close()
+        self.wait()
+
+    def poll(self) -> int | None:
+        """Returns its exit code if it has ended."""
+        return self._wait(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Waits for its end and returns its exit code."""
+        code = self._wait(timeout)
+        if code is None:
+            raise TimeoutExpired(self.args, timeout or 0)
+        return code
+
+    def _wait(self, timeout: float | None) -> int | None:
+        with self._lock:
+            if self.returncode is None and (line := self._line(timeout)) is not None:
+                self.returncode = int(line or -signal.SIGKILL)  # who would tell it has been killed with all programs
+                os.close(self._status)
+            return self.returncode
+
+    def _line(self, timeout: float | None) -> str | None:
+        """Returns the next line about it, None if there is none in time, and "" if nobody is left to write one."""
+        while b"\n" not in self._told:
+            if not select.select([self._status], [], [], timeout)[0]:
+                return None
+            read = os.read(self._status, 64)
+            if not read:
+                return ""
+            self._told += read
+        line, _, self._told = self._told.partition(b"\n")
+        return line.decode()
+
+    def send_signal(self, number: int) -> None:
+        """Sends it a signal unless it has ended."""
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Asks it to end."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Ends it."""
+        self.send_signal(signal.SIGKILL)
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """Reads all that it writes, and waits for its end."""
+        if self.stdin is not None:
+            with suppress(BrokenPipeError):
+                self.stdin.close()
+        written = _read([stream for stream in (self.stdout, self.stderr) if stream is not None], timeout)
+        self.wait(timeout)
+        return written.get(self.stdout, ""), written.get(self.stderr, "")
+
+
+def _stream(wanted: int | IO[bytes], mode: str) -> tuple[int, TextIO | None]:
+    """Returns the end that a program gets, and ours if it is a pipe."""
+    if wanted == DEVNULL:
+        return os.open(os.devnull, os.O_RDWR), None
+    if wanted != PIPE:
+        return os.dup(wanted if isinstance(wanted, int) else wanted.fileno()), None
+    read, write = os.pipe()
+    theirs, ours = (read, write) if mode == "w" else (write, read)
+    return theirs, TextIOWrapper(os.fdopen(ours, f"{mode}b"), encoding="utf-8")
+
+
+def _read(streams: Sequence[TextIO], timeout: float | None) -> dict[TextIO | None, str]:
+    """What is written to them until nobody holds their other ends."""
+    written: dict[TextIO | None, str] = {}
+    readers = [
+        threading.Thread(target=lambda one=one: written.update({one: one.read()}), daemon=True) for one in streams
+    ]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join(timeout)
+        assert not reader.is_alive(), f"it does not end: {written}"
+    return written
 
 
 @functools.cache
@@ -65,11 +220,11 @@ def _loaded() -> "_Loaded":
 
 
 class _Loaded:
-    """The process, which ends with ours at the latest."""
+    """The process, which ends with ours at the latest, and all programs with it."""
 
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair()
-        self._socket.settimeout(SOON_S)
+        self._lock = threading.Lock()
         argv, fd = [sys.executable, "-W", "error", __file__], theirs.fileno()
         # Its streams are of the kind that programs get, since Python looks at them when it starts.
         self._process = Popen(
@@ -78,72 +233,97 @@ class _Loaded:
         theirs.close()
         atexit.register(self.end)
 
-    def run(self, asked: str, stdin: str) -> tuple[int, str, str]:
-        (told, tell), (out, out_end), (err, err_end) = os.pipe(), os.pipe(), os.pipe()
-        os.set_blocking(tell, False)
-        assert os.write(tell, stdin.encode()) == len(stdin.encode()), "a pipe does not hold so much"
-        socket.send_fds(self._socket, [b"!"], [told, out_end, err_end])
-        self._socket.sendall(f"{asked}\n".encode())
-        for fd in (tell, told, out_end, err_end):
-            os.close(fd)
-        written = _read(out, err)
-        code = self._socket.recv(16)
-        assert code, "it cannot be loaded: `python tests/ready.py` says why"
-        return int(code), written[out], written[err]
+    def start(self, request: str, fds: Sequence[int]) -> None:
+        """Asks for a program with these streams; it is told of through the last one."""
+        with self._lock:
+            socket.send_fds(self._socket, [b"!"], fds)
+            self._socket.sendall(f"{request}\n".encode())
 
     def end(self) -> None:
-        atexit.unregister(self.end)
-        with self._socket, self._process:
-            os.killpg(self._process.pid, signal.SIGKILL)
-
-
-def _read(*streams: int) -> dict[int, str]:
-    """What is written to them until nobody holds their other ends."""
-    written, left = dict.fromkeys(streams, b""), list(streams)
-    while left:
-        ready, _, _ = select.select(left, [], [], SOON_S)
-        assert ready, f"it does not end: {written}"
-        for stream in ready:
-            read = os.read(stream, 1 << 16)
-            written[stream] += read
-            if not read:
-                left.remove(stream)
-                os.close(stream)
-    return {stream: text.decode() for stream, text in written.items()}
+        self._socket.shutdown(socket.SHUT_RDWR)  # processes that our own has forked may hold it too
+        self._socket.close()
+        with self._process:
+            pass
 
 
 def main() -> None:
-    """Takes programs, one after the other, until nobody is left to give them."""
+    """Starts programs and tells of their ends, until nobody is left to ask."""
     del sys.path[0]  # the folder of this file
     for name in LOADED:
         importlib.import_module(name)
     gc.freeze()
-    with socket.socket(fileno=int(sys.argv[1])) as given, given.makefile("r") as lines:
+    wake, woken = socket.socketpair()
+    for end in (wake, woken):
+        end.setblocking(False)
+    signal.set_wakeup_fd(woken.fileno())
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    running: dict[int, int] = {}
+    with socket.socket(fileno=int(sys.argv[1])) as asked, asked.makefile("r") as lines, wake, woken:
         while True:
-            _, fds, _, _ = socket.recv_fds(given, 1, 3)
+            ready, _, _ = select.select([asked, wake], [], [])
+            if wake in ready:
+                wake.recv(1 << 10)
+                _report(running)
+            if asked not in ready:
+                continue
+            _, fds, _, _ = socket.recv_fds(asked, 1, 4)
             if not fds:
-                return
-            asked = lines.readline()
+                _end(running)
+            request = lines.readline()
             process = os.fork()
             if not process:
                 break
-            for fd in fds:
+            *streams, status = fds
+            for fd in streams:
                 os.close(fd)
-            given.send(str(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])).encode())
-    _become(fds, **json.loads(asked))
+            running[process] = status
+            os.write(status, f"{process}\n".encode())
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for fd in (*running.values(), fds.pop()):
+        os.close(fd)
+    _become(fds, **json.loads(request))
 
 
-def _become(fds: Sequence[int], module: str, words: Sequence[str], folder: str, env: Mapping[str, str]) -> None:
-    """What `python -m module` is from its start on."""
+def _report(running: dict[int, int]) -> None:
+    """Tells of the programs that have ended."""
+    while running:
+        process, status = os.waitpid(-1, os.WNOHANG)
+        if not process:
+            return
+        told = running.pop(process)
+        with suppress(BrokenPipeError):
+            os.write(told, f"{os.waitstatus_to_exitcode(status)}\n".encode())
+        os.close(told)
+
+
+def _end(running: dict[int, int]) -> NoReturn:
+    for process in running:
+        with suppress(ProcessLookupError):
+            os.killpg(process, signal.SIGKILL)
+    os._exit(0)
+
+
+def _become(fds: Sequence[int], words: Sequence[str], folder: str, env: Mapping[str, str]) -> None:
+    """What `python` is with these words from its start on."""
+    os.setsid()
     for stream, fd in enumerate(fds):
         os.dup2(fd, stream)
         os.close(fd)
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(env)
-    sys.path.insert(0, str(Path.cwd()))
-    sys.argv[1:] = words
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    if env.get("PYTHONUNBUFFERED"):
+        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    sys.path[:0] = filter(None, env.get("PYTHONPATH", "").split(os.pathsep))
+    if words[0] == "-m":
+        sys.path.insert(0, str(Path.cwd()))
+        sys.argv[1:] = words[2:]
+        runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.path.insert(0, str(Path(words[0]).parent))
+        sys.argv[:] = words
+        runpy.run_path(words[0], run_name="__main__")
 
 
 if __name__ == "__main__":

@@ -145,18 +145,10 @@ class Project:
         return ran
 
     @contextmanager
-    def start(self, *words: str, stdin: int = subprocess.DEVNULL) -> Iterator[subprocess.Popen[str]]:
+    def start(self, *words: str, stdin: int = subprocess.DEVNULL) -> Iterator[ready.Program]:
         """Runs `toolcrib` beside the test; what is left of it at the end is killed."""
-        with subprocess.Popen(
-            command(*words),
-            cwd=self.folder,
-            env=environment(),
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-        ) as process:
+        argv, env = ["-m", "toolcrib", *words], environment()
+        with ready.Program(argv, cwd=self.folder, env=env, stdin=stdin, stderr=subprocess.PIPE) as process:
             overdue = threading.Timer(LONGEST_S, process.kill)  # who reads from it would wait for ever
             overdue.start()
             try:

@@ -18,6 +18,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from tests.cli.project import Project, Screen, command, environment, until
+from tests.ready import Program
 from tests.requirements import requirement
 from tests.serve.place import BOTH, META, VERSION
 from toolcrib import Crib
@@ -39,7 +40,7 @@ def greet(name: str) -> str:
 
 
 @contextmanager
-def serving(project: Project, *words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def serving(project: Project, *words: str) -> Iterator[tuple[Program, str]]:
     """`toolcrib serve` at a port that is free, and the address that it tells."""
     with project.start("serve", "--mcp", "--port", "0", "--no-token", *words) as process:
         assert process.stdout is not None

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from subprocess import Popen
 from typing import Any
 
 import httpx
@@ -16,6 +15,7 @@ import pytest
 from tests.cli.definitions import GREET
 from tests.cli.project import ON_TERMINAL, Project, command, environment, until
 from tests.cli.test_serve import serving
+from tests.ready import Program
 from tests.requirements import requirement
 
 pytestmark = pytest.mark.process
@@ -105,7 +105,7 @@ class Waiting(threading.Thread):
         return self.result
 
 
-def hang_up(process: Popen[str], said: str) -> str:
+def hang_up(process: Program, said: str) -> str:
     process.send_signal(signal.SIGHUP)
     read = ""
     while LOADED not in read and KEPT not in read:

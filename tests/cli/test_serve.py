@@ -1,7 +1,7 @@
 """`toolcrib serve` and `toolcrib keys`: the whole server, who is let in, and how it stops."""
 
 import json
-import subprocess
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,10 +10,12 @@ import httpx
 import pytest
 
 from tests.cli.project import Project
+from tests.ready import Program
+from toolcrib.cli.serve import _bound, _listen
 
 
 @contextmanager
-def serving(project: Project, *words: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
+def serving(project: Project, *words: str) -> Iterator[tuple[Program, dict[str, Any]]]:
     """A server at a port that is free, and what it tells of itself."""
     with project.start("serve", "--port", "0", "--json", *words) as process:
         assert process.stdout is not None
@@ -126,3 +128,12 @@ def test_what_is_wrong_in_the_file_is_told_with_its_line(project: Project, given
     project.write("crib.yaml", f"{config}serve: {given}\n")
     for words in (("serve",), ("tools", "list")):
         assert said in project.run(*words, code=2).err
+
+
+def test_nobody_reaches_a_server_before_its_token_is_left() -> None:
+    with _bound("127.0.0.1", 0) as listener:
+        with pytest.raises(ConnectionRefusedError), socket.create_connection(listener.getsockname()):
+            pass
+        _listen(listener)
+        with socket.create_connection(listener.getsockname()) as client:
+            assert client.getpeername() == listener.getsockname()

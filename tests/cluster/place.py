@@ -10,11 +10,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen
-from typing import Any, Self, TypeVar
+from typing import IO, Any, Self, TypeVar
 
 import psutil
 
 from tests.cluster import cribs
+from tests.ready import Program
 from tests.shared import ROOT
 from toolcrib import Crib, Event, Refused, Result, Session
 from toolcrib.errors import StoreUnavailable
@@ -28,20 +29,22 @@ READY = re.compile(r'(\[")?ready\b')
 T = TypeVar("T")
 
 
+def _start(words: list[str], env: dict[str, str], out: IO[bytes]) -> Popen[bytes] | Program:
+    if words[0] == sys.executable:
+        return Program(words[1:], cwd=ROOT, env=env, stdout=out, stderr=STDOUT)
+    return Popen(words, cwd=ROOT, env=env, stdin=DEVNULL, stdout=out, stderr=STDOUT, start_new_session=True)
+
+
 class Process:
     """A process that writes its log to a file; it goes when the test goes, at the latest."""
 
     def __init__(self, words: Iterable[str], log: Path, env: dict[str, str]) -> None:
         self.log = log
         with log.open("ab") as out:
-            self._process = Popen(
+            self._process = _start(
                 list(words),
-                cwd=ROOT,
-                env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "PYTHONUNBUFFERED": "1", **env},
-                stdin=DEVNULL,
-                stdout=out,
-                stderr=STDOUT,
-                start_new_session=True,
+                {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "PYTHONUNBUFFERED": "1", **env},
+                out,
             )
         self._watch: ParentWatch | None = ParentWatch(self._process.pid, "KILL")
 

@@ -2,15 +2,15 @@
 
 import json
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from subprocess import PIPE, Popen
+from subprocess import PIPE
 from threading import Thread
 from typing import Any
 
+from tests.ready import Program
 from tests.shared import ROOT
 
 HERE = Path(__file__).resolve().parent
@@ -21,12 +21,9 @@ class Script:
     """A running script. Each line it prints is one JSON value; each line it reads is one too."""
 
     def __init__(self, name: str, *args: object) -> None:
-        given = [str(arg) for arg in args]
-        self.process = Popen(
-            [sys.executable, str(HERE / name), *given],
+        self.process = Program(
+            [str(HERE / name), *map(str, args)],
             stdin=PIPE,
-            stdout=PIPE,
-            text=True,
             env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "PYTHONUNBUFFERED": "1"},
         )
         self._lines: SimpleQueue[str | None] = SimpleQueue()

@@ -221,7 +221,8 @@ async def serve(  # noqa: PLR0913 - the options of a command
         token = None if no_token or guard is not None else await _token(crib)
         if token is not None:
             guard = StartToken(token)
-        with _listening(config.host, config.port) as listener, _left(listener, token):
+        with _bound(config.host, config.port) as listener, _left(listener, token):
+            _listen(listener)  # not before: a client that comes without the token is refused for good
             protections = await probe_protections()
             site = _site(crib, config, guard, hosts, namespace, protections, only_mcp=mcp)
             await site.open()
@@ -316,17 +317,31 @@ async def _serve(site: Site, listener: socket.socket, ready: Callable[[], None])
 
 
 @contextlib.contextmanager
-def _listening(host: str, port: int) -> Iterator[socket.socket]:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listener = socket.create_server((host, port), family=family, backlog=2048)
-    except OSError as error:
-        reason = (error.strerror or str(error)).partition(" (while ")[0]  # the address is in the message already
-        raise CommandError(
-            f"Cannot listen on {host} port {port}: {reason}", "name another with --host and --port"
-        ) from None
-    with listener:
+def _bound(host: str, port: int) -> Iterator[socket.socket]:
+    """Return a socket that holds the address, and that nobody reaches before it listens."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listener:
+        if os.name == "posix":
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if listener.family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        try:
+            listener.bind((host, port))
+        except OSError as error:
+            raise _taken(host, port, error) from None
         yield listener
+
+
+def _listen(listener: socket.socket) -> None:
+    try:
+        listener.listen(2048)
+    except OSError as error:  # somebody else was bound to the same address, and was faster
+        host, port, *_ = listener.getsockname()
+        raise _taken(host, port, error) from None
+
+
+def _taken(host: str, port: int, error: OSError) -> CommandError:
+    reason = error.strerror or str(error)
+    return CommandError(f"Cannot listen on {host} port {port}: {reason}", "name another with --host and --port")
 
 
 def _is_local(host: str) -> bool:
