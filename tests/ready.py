@@ -74,15 +74,15 @@ SOON_S = 120
 
 
 def run(
-    module: str, *words: str, folder: Path | None = None, env: Mapping[str, str] | None = None, stdin: str = ""
+    *words: str, folder: Path | None = None, env: Mapping[str, str] | None = None, stdin: str = ""
 ) -> CompletedProcess[str]:
-    """Runs `python -W error -m module` to its end."""
+    """Runs `python -W error` with these words to its end."""
     told, tell = os.pipe()
     os.set_blocking(tell, False)
     try:
         assert os.write(tell, stdin.encode()) == len(stdin.encode()), "a pipe does not hold so much"
         os.close(tell)
-        with Program(["-m", module, *words], cwd=folder, env=env, stdin=told, stderr=PIPE) as program:
+        with Program(words, cwd=folder, env=env, stdin=told, stderr=PIPE) as program:
             try:
                 out, err = program.communicate(SOON_S)
             except BaseException:
@@ -90,7 +90,7 @@ def run(
                 raise
     finally:
         os.close(told)
-    return CompletedProcess([module, *words], program.wait(), out, err)
+    return CompletedProcess(words, program.wait(), out, err)
 
 
 class Program:
@@ -321,9 +321,9 @@ def _become(fds: Sequence[int], words: Sequence[str], folder: str, env: Mapping[
         sys.argv[1:] = words[2:]
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)
     else:
-        sys.path.insert(0, str(Path(words[0]).parent))
+        sys.path.insert(0, str(Path(words[0]).absolute().parent))
         sys.argv[:] = words
-        runpy.run_path(words[0], run_name="__main__")
+        runpy.run_path(str(Path(words[0]).absolute()), run_name="__main__")
 
 
 if __name__ == "__main__":

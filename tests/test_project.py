@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import ready
 from tests.assertions import Suite, against_the_clock, never_read, without_assertion, without_data
 from tests.shared import ROOT
 
@@ -72,6 +73,13 @@ def run_python(*arguments: str, cwd: Path, **env: str) -> str:
     return done.stdout
 
 
+def run_example(example: Path, cwd: Path, **env: str) -> str:
+    """Run an example, and return what it printed."""
+    done = ready.run(str(example), folder=cwd, env=os.environ | env)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def paragraphs(code: str) -> list[str]:
     """Split code at blank lines and drop indentation, since an excerpt may stand deeper in its file."""
     lines = "\n".join(line.strip() for line in code.strip().splitlines())
@@ -116,15 +124,15 @@ def test_what_a_page_says_is_printed_by_an_example_that_runs() -> None:
 )
 @pytest.mark.process
 def test_an_example_of_the_documentation_runs_again_and_again(example: Path, tmp_path: Path) -> None:
-    said = run_python(str(example), cwd=tmp_path)
+    said = run_example(example, tmp_path)
     assert [text for name, text in PRINTED if name == example and text != said] == [], said
     if any(tmp_path.iterdir()):  # what it left there must not stand in its way
-        assert run_python(str(example), cwd=tmp_path) == said
+        assert run_example(example, tmp_path) == said
 
 
 @pytest.mark.parametrize("example", CLUSTER, ids=lambda example: str(example.relative_to(ROOT)))
 def test_an_example_of_a_cluster_runs(example: Path, tmp_path: Path, postgres_url: str, nats_url: str) -> None:
-    said = run_python(str(example), cwd=tmp_path, TOOLCRIB_STORE=postgres_url, TOOLCRIB_ENGINE=nats_url)
+    said = run_example(example, tmp_path, TOOLCRIB_STORE=postgres_url, TOOLCRIB_ENGINE=nats_url)
     assert "A-7" in said
 
 

@@ -318,7 +318,7 @@ PHASES = [
 
 
 def program(folder: Path, *arguments: str) -> CompletedProcess[str]:
-    return ready.run("tests.agent.killed_late", str(folder), *arguments)
+    return ready.run("-m", "tests.agent.killed_late", str(folder), *arguments)
 
 
 @requirement("aomi.wake.7")

@@ -29,7 +29,7 @@ UNSURE = ("started:pay", "done:pay", "accepted:file", "done:file")
 
 
 def program(folder: Path, *arguments: str) -> CompletedProcess[str]:
-    return ready.run("tests.agent.killed", str(folder), *arguments)
+    return ready.run("-m", "tests.agent.killed", str(folder), *arguments)
 
 
 @requirement("agents.run.6", "agents.transfer.3", "agents.events.1", "agents.call.6")

@@ -23,7 +23,7 @@ UNSURE = {"pay": ("started:pay", "done:pay"), "file": ("accepted:file", "done:fi
 
 
 def program(folder: Path, *arguments: str) -> CompletedProcess[str]:
-    return ready.run("tests.agent.killed_script", str(folder), *arguments)
+    return ready.run("-m", "tests.agent.killed_script", str(folder), *arguments)
 
 
 @pytest.mark.parametrize("phase", PHASES)

@@ -139,7 +139,7 @@ class Project:
 
     def run(self, *words: str, stdin: str = "", code: int | None = 0) -> Ran:
         """Runs `toolcrib` to its end; where `code` is given, that must be its exit code."""
-        done = ready.run("toolcrib", *words, folder=self.folder, env=environment(), stdin=stdin)
+        done = ready.run("-m", "toolcrib", *words, folder=self.folder, env=environment(), stdin=stdin)
         ran = Ran(done.returncode, done.stdout, done.stderr)
         assert code in (None, ran.code), ran
         return ran

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 import typer
 
+from tests import ready
 from tests.requirements import requirement
 from tests.shared import ROOT, nonempty
 from toolcrib.cli.app import app
@@ -75,8 +76,7 @@ def test_a_program_runs_as_it_is_printed(block: Block, tmp_path: Path) -> None:
         shutil.copytree(source.parent, tmp_path, dirs_exist_ok=True)
     (tmp_path / name).write_text(block.text, "utf-8")
     env = os.environ | ({"PYTHONPATH": str(ROOT)} if block.page.name == "CONTRIBUTING.md" else {})
-    command = [sys.executable, "-W", "error", name]
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False)
+    done = ready.run(name, folder=tmp_path, env=env)
     if any(word in done.stderr for word in MISSING):
         pytest.skip("the servers that it starts are not installed")
     assert done.returncode == 0, done.stderr

@@ -368,4 +368,4 @@ def _one_window(effects: list[Effect], attempt: int, pid: int) -> bool:
 def _toolcrib(*words: str) -> CompletedProcess[str]:
     """Runs the command line to its end."""
     with _one_at_a_time:
-        return ready.run("toolcrib", *words, folder=ROOT)
+        return ready.run("-m", "toolcrib", *words, folder=ROOT)
