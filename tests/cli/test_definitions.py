@@ -163,6 +163,19 @@ def test_a_pack_of_the_configuration_may_be_trusted(tmp_path: Path) -> None:
     assert project.run("tools", "show", "greet", "--json").json["tool"]["trusted"] is True
 
 
+@requirement("yaml.check.5")
+def test_checks_beside_a_function_reject_unless_their_folder_is_declared_soft(tmp_path: Path) -> None:
+    checks = "checks: [{required_fields: [name]}]"
+    project = greeting(
+        tmp_path, greet=GREET.replace(checks, checks + "\n        function: '({valid: true, errors: []})'")
+    )
+    call = ("tools", "call", "greet.hello", "--args", '{"name": ""}', "--validate-only")
+    assert "Required field 'name' is missing" in project.run(*call, code=1).out
+    project.write("crib.yaml", "sources: [{files: .toolcrib/tools, soft_checks: true}]\n")
+    assert project.run(*call).code == 0
+    assert "SOFT_CHECKS" in project.run("tools", "lint", "greet").out
+
+
 # One of them
 
 

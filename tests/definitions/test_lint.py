@@ -263,11 +263,12 @@ def test_prose_that_detects_nothing_is_told() -> None:
 
 
 @requirement("yaml.lint.3")
-def test_checks_that_check_nothing_are_warned_of_beside_a_function_and_errors_alone() -> None:
+def test_checks_that_check_nothing_are_errors_but_for_the_labels_of_a_function() -> None:
     checks = "checks: [required_fields, {format: email}, {enumm: {a: [b]}}]"
     beside = made(f"executable_knowledge: {{validators: [{{id: v, validates: c, function: f, {checks}}}]}}\n")
     alone = made(f"executable_knowledge: {{validators: [{{id: v, validates: c, {checks}}}]}}\n")
-    assert (found(beside), beside.status) == ([("UNKNOWN_CHECK", "warning")] * 3 + [("SOFT_CHECKS", "warning")], "ok")
+    weights = ["warning", "error", "error"]
+    assert (found(beside), beside.status) == ([("UNKNOWN_CHECK", weight) for weight in weights], "degraded")
     assert (found(alone), alone.status) == ([("UNKNOWN_CHECK", "error")] * 3, "degraded")
     assert beside.problems[2].fix == "Write 'enum'"
 

@@ -123,10 +123,12 @@ def test_a_command_with_nothing_to_run_is_found() -> None:
 
 
 @requirement("findings.tools.3")
-def test_checks_beside_a_function_say_whether_they_enforce() -> None:
+def test_checks_of_a_soft_folder_say_whether_they_enforce() -> None:
     entry = "{id: v, validates: greet, checks: {any_of: [name]}, function: 'args => ({valid: true})'%s}"
     block = "executable_knowledge: {validators: [" + entry + "]}\n"
-    assert [one[0] for one in found(ECHO, GREET, block % "")] == ["SOFT_CHECKS"]
+    soft = read(CORE + ECHO + GREET + block % "", soft_checks=True)
+    assert [one.code for one in soft.problems] == ["SOFT_CHECKS"]
+    assert found(ECHO, GREET, block % "") == []
     assert found(ECHO, GREET, block % ", enforce: true") == found(ECHO, GREET, block % ", enforce: false") == []
 
 

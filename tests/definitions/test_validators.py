@@ -2,6 +2,7 @@ import json
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +10,9 @@ import pytest
 from tests.requirements import requirement
 from toolcrib.definitions.argument_checks import ArgumentFinding
 from toolcrib.definitions.definition import ToolDefinition
+from toolcrib.definitions.library import Library
 from toolcrib.definitions.reader import read
+from toolcrib.definitions.roots import DefinitionRoot
 from toolcrib.definitions.validators import (
     CodeSandboxes,
     ValidationVerdict,
@@ -47,8 +50,13 @@ async def sandboxes() -> AsyncIterator[CodeSandboxes]:
 
 def defined(code: dict[str, Any] | None = None, **blocks: Any) -> ToolDefinition:
     """A tool of version 2 with validators, helpers and processors in `code`, and other blocks."""
+    return read(json.dumps(case_file(code, **blocks)))
+
+
+def case_file(code: dict[str, Any] | None = None, **blocks: Any) -> dict[str, Any]:
+    """What the file of such a tool holds."""
     core = {"id": "case", "type": "local", "name": "Case", "version": "1.0.0", "description": "A case"}
-    return read(json.dumps({"tool": {**core, "executable_knowledge": code or {}, **blocks}}))
+    return {"tool": {**core, "executable_knowledge": code or {}, **blocks}}
 
 
 def judged_by(*validators: dict[str, Any]) -> ToolDefinition:
@@ -205,17 +213,20 @@ def test_path_and_code_are_taken_from_the_text(message: str, path: str, code: st
     ("more", "told"),
     [
         ({}, [("a", "error"), ("b", "error")]),
-        (ACCEPTS, [("a", "warning"), ("b", "warning")]),
+        ({"enforce": False}, [("a", "error"), ("b", "error")]),
+        (ACCEPTS, [("a", "error"), ("b", "error")]),
         ({**ACCEPTS, "enforce": True}, [("a", "error"), ("b", "error")]),
-        ({"function": "({errors: ['a is required']})"}, [("b", "warning"), ("a", "error")]),
-        ({"function": "({errors: ['a is required']})", "enforce": True}, [("b", "error"), ("a", "error")]),
+        ({**ACCEPTS, "enforce": "no"}, [("a", "error"), ("b", "error")]),
+        ({**ACCEPTS, "enforce": False}, [("a", "warning"), ("b", "warning")]),
+        ({"function": "({errors: ['a is required']})"}, [("b", "error"), ("a", "error")]),
+        ({"function": "({errors: ['a is required']})", "enforce": False}, [("b", "warning"), ("a", "error")]),
         (
-            {"function": "({valid: true, errors: ['a is required']})", "enforce": True},
+            {"function": "({valid: true, errors: ['a is required']})"},
             [("a", "error"), ("b", "error"), ("a", "warning")],
         ),
     ],
 )
-async def test_a_function_decides_unless_checks_are_enforced(
+async def test_checks_beside_a_function_reject_unless_declared_soft(
     sandboxes: CodeSandboxes, more: dict[str, Any], told: list[tuple[str, str]]
 ) -> None:
     verdict = await validate(judged_by({"checks": [{"required_fields": ["a", "b"]}], **more}), "c", {}, sandboxes)
@@ -223,12 +234,35 @@ async def test_a_function_decides_unless_checks_are_enforced(
 
 
 @requirement("yaml.check.6")
-async def test_an_unknown_check_rejects_alone_and_warns_beside_a_function(sandboxes: CodeSandboxes) -> None:
-    check = {"checks": [{"format": {"to": "emial"}}]}
-    alone = await validate(judged_by(check), "c", {}, sandboxes)
+@pytest.mark.parametrize(
+    ("check", "beside", "weight"),
+    [
+        ({"format": {"to": "emial"}}, ACCEPTS, "error"),
+        ({"format": {"to": "emial"}}, {**ACCEPTS, "enforce": False}, "warning"),
+        ("required_fields", ACCEPTS, "warning"),
+    ],
+)
+async def test_an_unknown_check_rejects_and_a_bare_name_labels_a_function(
+    sandboxes: CodeSandboxes, check: Any, beside: dict[str, Any], weight: str
+) -> None:
+    alone = await validate(judged_by({"checks": [check]}), "c", {}, sandboxes)
     assert [(each.code, each.fault) for each in alone.errors] == [("UNKNOWN_CHECK", True)]
-    beside = await validate(judged_by({**check, **ACCEPTS}), "c", {}, sandboxes)
-    assert [(each.code, each.severity) for each in beside.findings] == [("UNKNOWN_CHECK", "warning")]
+    verdict = await validate(judged_by({"checks": [check], **beside}), "c", {}, sandboxes)
+    assert [(each.code, each.severity) for each in verdict.findings] == [("UNKNOWN_CHECK", weight)]
+
+
+@requirement("yaml.check.5")
+@pytest.mark.parametrize(("more", "weight"), [({}, "warning"), ({"enforce": True}, "error")])
+async def test_checks_of_a_folder_that_is_read_with_soft_checks_only_warn(
+    sandboxes: CodeSandboxes, tmp_path: Path, more: dict[str, Any], weight: str
+) -> None:
+    entry = {"id": "v", "validates": "c", "checks": [{"required_fields": ["a"]}], **ACCEPTS, **more}
+    (tmp_path / "case.yaml").write_text(json.dumps(case_file({"validators": [entry]})))
+    for soft, expected in ((True, weight), (False, "error")):
+        definition = Library([DefinitionRoot(tmp_path, soft_checks=soft)]).resolve("case")
+        verdict = await validate(definition, "c", {}, sandboxes)
+        assert [(each.path, each.severity) for each in verdict.findings] == [("a", expected)]
+        assert [each.code for each in definition.problems] == (["SOFT_CHECKS"] if soft and not more else [])
 
 
 # Faults

@@ -11,6 +11,7 @@ import random
 import shutil
 import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -110,17 +111,17 @@ class Maker:
         if depth >= DEEPEST or self.choose(3) < 2:
             return Made(plain[self.choose(len(plain))])
         inner = self.script(depth + 1).closed()
-        forms = [
-            self.dollar(inner),
-            Made(f'"d{self.dollar(inner).text}\'e"', inner.programs),
-            self.backticks(inner),
-            joined("${{x:-{0}}}", self.dollar(inner)),
-            joined('"${{x:-{0}}}"', self.dollar(inner)),
-            Made(f"$(( 1 + $({(name := self.name('p'))} 2) ))", (name,)),
-            joined("<({0})", inner),
-            joined("f'g'{0}\"h\"", self.dollar(inner)),
+        forms: list[Callable[[], Made]] = [
+            lambda: self.dollar(inner),
+            lambda: Made(f'"d{self.dollar(inner).text}\'e"', inner.programs),
+            lambda: self.backticks(inner),
+            lambda: joined("${{x:-{0}}}", self.dollar(inner)),
+            lambda: joined('"${{x:-{0}}}"', self.dollar(inner)),
+            lambda: Made(f"$(( 1 + $({(name := self.name('p'))} 2) ))", (name,)),
+            lambda: joined("<({0})", inner),
+            lambda: joined("f'g'{0}\"h\"", self.dollar(inner)),
         ]
-        return forms[self.choose(len(forms))]
+        return forms[self.choose(len(forms))]()
 
     def dollar(self, inner: Made) -> Made:
         return joined("$( {0} )", inner)
@@ -171,27 +172,28 @@ class Maker:
         return Made(form.format(quoted), (*own, *inner.programs))
 
     def compound(self, depth: int) -> Made:
-        one, two, three = (self.script(depth + 1).closed() for _ in range(3))
+        def parts(count: int) -> list[Made]:
+            return [self.script(depth + 1).closed() for _ in range(count)]
+
         function = self.name("f")
-        forms = [
-            joined("{{ {0}\n}}", one),
-            joined("( {0} )", one),
-            joined("if {0}\nthen {1}\nelse {2}\nfi", one, two, three),
-            joined("while {0}\ndo {1}\n{2}; done", one, two, Made("break", ("break",))),
-            joined("until {0}\ndo {1}\n{2}\ndone", one, two, Made("break", ("break",))),
-            joined("for x in 1 '2;'; do {0}\ndone", one),
-            joined("for ((i=0; i<2; i++)); do {0}\ndone", one),
-            joined("case a in b|c) {0}\n;; (a) {1}\n;& *) {2}\nesac", one, two, three),
-            joined(f"{function}() {{{{ {{0}}\n}}}}", one),
-            joined(f"function {function} {{{{ {{0}}\n}}}}; {function}", one)._replace(
-                programs=(*one.programs, function)
-            ),
-            joined("[[ -n {0} && ( a = b* || $x =~ ^(a|b)$ ) ]]", self.dollar(one)),
-            Made(f"(( $({(name := self.name('p'))}) ))", (name,)),
-            joined("x=(1 {0} [3]=2)", self.dollar(one)),
-            joined("coproc {{ {0}\n}}", one),
+        stop = Made("break", ("break",))
+        forms: list[Callable[[], Made]] = [
+            lambda: joined("{{ {0}\n}}", *parts(1)),
+            lambda: joined("( {0} )", *parts(1)),
+            lambda: joined("if {0}\nthen {1}\nelse {2}\nfi", *parts(3)),
+            lambda: joined("while {0}\ndo {1}\n{2}; done", *parts(2), stop),
+            lambda: joined("until {0}\ndo {1}\n{2}\ndone", *parts(2), stop),
+            lambda: joined("for x in 1 '2;'; do {0}\ndone", *parts(1)),
+            lambda: joined("for ((i=0; i<2; i++)); do {0}\ndone", *parts(1)),
+            lambda: joined("case a in b|c) {0}\n;; (a) {1}\n;& *) {2}\nesac", *parts(3)),
+            lambda: joined(f"{function}() {{{{ {{0}}\n}}}}", *parts(1)),
+            lambda: joined(f"function {function} {{{{ {{0}}\n}}}}; {{1}}", *parts(1), Made(function, (function,))),
+            lambda: joined("[[ -n {0} && ( a = b* || $x =~ ^(a|b)$ ) ]]", self.dollar(*parts(1))),
+            lambda: Made(f"(( $({(name := self.name('p'))}) ))", (name,)),
+            lambda: joined("x=(1 {0} [3]=2)", self.dollar(*parts(1))),
+            lambda: joined("coproc {{ {0}\n}}", *parts(1)),
         ]
-        return forms[self.choose(len(forms))]
+        return forms[self.choose(len(forms))]()
 
     def command(self, depth: int, *, piped: bool = False) -> Made:
         kind = self.choose(8)

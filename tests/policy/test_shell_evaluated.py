@@ -35,6 +35,11 @@ def needs(command: str) -> list[tuple[str, str, str]]:
         'o=-v; [ $o "$x" ]',
         "echo \"$( echo ${$'b[$(id)]'@A} )\"",
         "echo \"$( echo ${$'b[\\u0024\\u0028id)]'} )\"",
+        "echo \"$( [[ x == !($'\\x24(id)') ]] )\"",
+        "echo \"$( [[ x == !($') ]]; id; [[ x == @(') ]] )\"",
+        "echo \"$( [[ x =~ ($'\\x29 ]]\\nid\\n[[ x =~ (') ]] )\"",
+        "echo \"$( echo ${x:-$'}; id; echo ${x:-'} )\"",
+        "echo \"$( echo ${x:-$'}; id; echo '} )\"",
         "echo ${a['$(id)']}",
         "echo $[$'$(id)']",
         "declare -i x=a[\\$\\(id\\)]",
@@ -109,6 +114,7 @@ def test_what_is_evaluated_twice_is_unknown(command: str) -> None:
         "read -r x y; echo $x",
         "unset x y",
         "set -euo pipefail; set -- a b",
+        "[[ $x == @($'a\\tb'|c) ]] && echo ${x:-$'\\n'} ${x//$'\\n'/ }",
     ],
 )
 def test_plain_arithmetic_and_names_are_known(command: str) -> None:

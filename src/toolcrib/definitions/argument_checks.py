@@ -71,15 +71,16 @@ class BadCheck(Exception):
 Test = Callable[[Mapping[str, Any]], Iterator[ArgumentFinding]]
 
 
-def failed(checks: Iterable[Any], args: Mapping[str, Any]) -> list[ArgumentFinding]:
-    """Return the findings of the checks, in their order."""
+def failed(checks: Iterable[Any], args: Mapping[str, Any], *, labels: Weight = "error") -> list[ArgumentFinding]:
+    """Return the findings of the checks, in their order; `labels` is the weight of bare names, which check nothing."""
     findings: list[ArgumentFinding] = []
     for check in checks:
         for name, setting in check.items() if isinstance(check, Mapping) else ((check, None),):
             try:
                 findings.extend(prepared(name, setting)(args))
             except BadCheck as error:
-                findings.append(ArgumentFinding("", FAULT, f"{error}; it checks nothing", fault=True))
+                weight = "error" if isinstance(check, Mapping) else labels
+                findings.append(ArgumentFinding("", FAULT, f"{error}; it checks nothing", weight, fault=True))
     return findings
 
 

@@ -33,13 +33,16 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Validator:
-    """A check before a call: declarative checks, a function, or both. `validates` names commands, or `*`."""
+    """A check before a call: declarative checks, a function, or both. `validates` names commands, or `*`.
+
+    Without `enforce`, checks beside a function only warn.
+    """
 
     id: str
     validates: tuple[str, ...]
     code: Code | None = None
     checks: tuple[Any, ...] = ()
-    enforce: bool = False
+    enforce: bool = True
 
 
 @dataclass(frozen=True, slots=True)

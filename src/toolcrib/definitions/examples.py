@@ -148,12 +148,17 @@ def _reason(example: CommandExample, verdict: ValidationVerdict) -> str | None:
 
 
 async def replay(
-    cases: Iterable[Mapping[str, Any]], find: Callable[[str], ToolDefinition | None], sandboxes: CodeSandboxes
+    cases: Iterable[Mapping[str, Any]],
+    find: Callable[[str], ToolDefinition | None],
+    sandboxes: CodeSandboxes,
+    *,
+    soft_checks: bool = False,
 ) -> ExampleReport:
     """Replays recorded calls of validators and helpers; `find` gives the definition of a tool that a case names.
 
     A case has `kind` (validator or helper), `command` or `helper`, `args`, what is expected of it, and a `tool` or the
-    `definition` of what it calls. Cases of other kinds are counted as unchecked.
+    `definition` of what it calls, which is read with `soft_checks` if those are wanted. Cases of other kinds are
+    counted as unchecked.
     """
     passed, unchecked = 0, 0
     failed: list[FailedExample] = []
@@ -162,7 +167,7 @@ async def replay(
         if case.get("kind") not in ("validator", "helper"):
             unchecked += 1
             continue
-        definition = find(case["tool"]) if "tool" in case else _definition(case)
+        definition = find(case["tool"]) if "tool" in case else _definition(case, soft_checks)
         reason = f"no tool '{case.get('tool')}'"
         if definition is not None:
             reasons = [await _replayed(case, definition, sandboxes) for _ in range(case.get("repeat", 1))]
@@ -174,11 +179,12 @@ async def replay(
     return ExampleReport("", passed, tuple(failed), unchecked)
 
 
-def _definition(case: Mapping[str, Any]) -> ToolDefinition:
+def _definition(case: Mapping[str, Any], soft_checks: bool) -> ToolDefinition:
     """A tool that has nothing but what the case calls."""
     parts = case.get("definitions") or [case.get("definition") or {}]
     core = {"id": "case", "type": "local", "name": "Case", "version": "1.0.0", "description": "A recorded case"}
-    return read(written({"tool": {**core, "executable_knowledge": {f"{case['kind']}s": parts}}}))
+    tool = {**core, "executable_knowledge": {f"{case['kind']}s": parts}}
+    return read(written({"tool": tool}), soft_checks=soft_checks)
 
 
 async def _replayed(case: Mapping[str, Any], definition: ToolDefinition, sandboxes: CodeSandboxes) -> str | None:

@@ -43,8 +43,8 @@ class DefinitionCode(NamedTuple):
     processors: tuple[Processor, ...] = ()
 
 
-def read_executable(tool: Mapping[str, Any], findings: ToolProblems) -> DefinitionCode:
-    """The code of a tool of version 2."""
+def read_executable(tool: Mapping[str, Any], findings: ToolProblems, *, soft_checks: bool = False) -> DefinitionCode:
+    """The code of a tool of version 2. With `soft_checks`, checks beside a function warn unless they say otherwise."""
     block = tool.get(BLOCK)
     if not present(block):
         return DefinitionCode()
@@ -56,7 +56,7 @@ def read_executable(tool: Mapping[str, Any], findings: ToolProblems) -> Definiti
     validators = tuple(
         validator
         for index, entry in _entries(block, "validators", findings)
-        if (validator := _validator(index, entry, findings)) is not None
+        if (validator := _validator(index, entry, findings, soft=soft_checks)) is not None
     )
     return DefinitionCode(validators, helpers, tuple(_processors(block, known, findings)))
 
@@ -74,7 +74,7 @@ def _entries(block: Mapping[str, Any], name: str, findings: ToolProblems) -> lis
 # Validators
 
 
-def _validator(index: int, entry: Any, findings: ToolProblems) -> Validator | None:
+def _validator(index: int, entry: Any, findings: ToolProblems, *, soft: bool) -> Validator | None:
     where = (BLOCK, "validators", index)
     if not isinstance(entry, Mapping):
         findings.refuse("INVALID_TYPE", f"A validator must be a mapping, not {kind(entry)}", *where)
@@ -92,15 +92,27 @@ def _validator(index: int, entry: Any, findings: ToolProblems) -> Validator | No
         message = f"Validator '{id}' missing required field: function"
         fix = "Add 'function' or 'checks'; until then every call is rejected"
         findings.error("MISSING_REQUIRED_FIELD", message, *where, "function", fix=fix)
-    _review_checks(checks, where, findings.error if code is None else findings.warning)
+    enforced = _enforced(entry, code, soft, where, findings)
+    labels = findings.error if code is None else findings.warning
+    _review_checks(checks, where, findings.error if enforced else findings.warning, labels)
+    if code is not None and checks and not enforced and entry.get("enforce") is None:
+        message = (
+            f"Validator '{id}' has checks beside its function; its folder is read with soft_checks: they only warn"
+        )
+        fix = "Add 'enforce: true' if they are to reject too, 'enforce: false' if they are not"
+        findings.warning("SOFT_CHECKS", message, *where, "checks", fix=fix)
+    return Validator(id, validates, code, checks, enforced)
+
+
+def _enforced(entry: Mapping[str, Any], code: Code | None, soft: bool, where: Path, findings: ToolProblems) -> bool:
+    """True if checks that fail reject a call: always where they stand alone, else unless they are declared soft."""
     enforce = entry.get("enforce")
     if enforce is not None and not isinstance(enforce, bool):
         findings.error("INVALID_TYPE", f"'enforce' must be true or false, not {kind(enforce)}", *where, "enforce")
-    if code is not None and checks and enforce is None:
-        message = f"Validator '{id}' has checks beside its function, which decides: they only warn"
-        fix = "Add 'enforce: true' if they are to reject too, 'enforce: false' if they are not"
-        findings.warning("SOFT_CHECKS", message, *where, "checks", fix=fix)
-    return Validator(id, validates, code, checks, enforce is True)
+        enforce = True
+    if code is None:
+        return True
+    return not soft if enforce is None else enforce
 
 
 def _checks(value: Any) -> tuple[Any, ...]:
@@ -109,16 +121,19 @@ def _checks(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
-def _review_checks(checks: tuple[Any, ...], where: Path, tell: Callable[..., Any]) -> None:
-    """Report checks that check nothing; beside a function, which decides, that is only a warning."""
+def _review_checks(
+    checks: tuple[Any, ...], where: Path, tell: Callable[..., Any], tell_label: Callable[..., Any]
+) -> None:
+    """Report the checks that check nothing: those with settings by `tell`, bare names by `tell_label`."""
     for index, check in enumerate(checks):
+        report = tell if isinstance(check, Mapping) else tell_label
         for name, setting in check.items() if isinstance(check, Mapping) else ((check, None),):
             try:
                 prepared(name, setting)
             except BadCheck as error:
                 example = f"Write '{name}: [<field>]'" if name in FIELDS else f"Write '{name}: {{<field>: ...}}'"
                 fix = example if name in CHECKS else one_of(name, CHECKS)
-                tell("UNKNOWN_CHECK", f"{error}; it checks nothing", *where, "checks", index, fix=fix)
+                report("UNKNOWN_CHECK", f"{error}; it checks nothing", *where, "checks", index, fix=fix)
 
 
 # Helpers and processors

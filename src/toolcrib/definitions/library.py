@@ -307,7 +307,9 @@ class _ReadFile:
         self._stamp, self._read_at = stamp, now
         if self.loads and self.definition.sha256 == _hash(data):
             return False
-        return self._keep(read(data, path=self.place.path, root=self.root.folder, trusted=self.root.trusted))
+        root = self.root
+        path = self.place.path
+        return self._keep(read(data, path=path, root=root.folder, trusted=root.trusted, soft_checks=root.soft_checks))
 
     def _keep(self, definition: ToolDefinition) -> bool:
         if self.loads and self.definition == definition:

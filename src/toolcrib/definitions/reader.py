@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from toolcrib.definitions.commands import read_commands
 from toolcrib.definitions.definition import NOTHING, TYPES, Command, ToolDefinition, Type, Validator
@@ -23,9 +23,17 @@ ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
 
 
 def read(
-    data: bytes | str, *, path: pathlib.Path | None = None, root: pathlib.Path | None = None, trusted: bool = True
+    data: bytes | str,
+    *,
+    path: pathlib.Path | None = None,
+    root: pathlib.Path | None = None,
+    trusted: bool = True,
+    soft_checks: bool = False,
 ) -> ToolDefinition:
-    """The definition that a file holds, with everything that is wrong with it."""
+    """The definition that a file holds, with everything that is wrong with it.
+
+    `soft_checks` is for files of others: checks beside a function warn there, unless they say `enforce: true`.
+    """
     whole = data if isinstance(data, bytes) else data.encode(errors="surrogatepass")
     try:
         document = parse(decoded(data)[0])
@@ -34,18 +42,28 @@ def read(
         problem = YamlProblem("YAML_SYNTAX", "error", "The file is no text in UTF-8", "", line, 1, "Save it in UTF-8")
         document = YamlDocument(None, (problem,))
     sha256 = hashlib.sha256(whole).hexdigest()
-    return replace(_definition(document, path, root), path=path, root=root, trusted=trusted, sha256=sha256)
+    return replace(
+        _definition(document, _FileFacts(path, root, soft_checks)), path=path, root=root, trusted=trusted, sha256=sha256
+    )
 
 
-def _definition(document: YamlDocument, path: pathlib.Path | None, root: pathlib.Path | None) -> ToolDefinition:
+class _FileFacts(NamedTuple):
+    """What is known of a file besides its text."""
+
+    path: pathlib.Path | None
+    root: pathlib.Path | None
+    soft_checks: bool
+
+
+def _definition(document: YamlDocument, file: _FileFacts) -> ToolDefinition:
     content = document.value
     if isinstance(content, Mapping) and "tool" in content:
         findings = ToolProblems(document, ("tool",))
         extra = {key: value for key, value in content.items() if key != "tool"}
-        return _tool(content["tool"], MappingProxyType(extra), findings, (path, root))
+        return _tool(content["tool"], MappingProxyType(extra), findings, file)
     if isinstance(content, Mapping) and "id" in content and "type" in content:
-        return _tool(content, NOTHING, ToolProblems(document), (path, root))
-    stem = "" if path is None else path.stem
+        return _tool(content, NOTHING, ToolProblems(document), file)
+    stem = "" if file.path is None else file.path.stem
     unread = document.root is None and document.problems
     problems = document.problems if unread else ()
     return ToolDefinition(
@@ -53,12 +71,10 @@ def _definition(document: YamlDocument, path: pathlib.Path | None, root: pathlib
     )
 
 
-def _tool(
-    value: Any, extra: Mapping[str, Any], findings: ToolProblems, place: tuple[pathlib.Path | None, pathlib.Path | None]
-) -> ToolDefinition:
+def _tool(value: Any, extra: Mapping[str, Any], findings: ToolProblems, file: _FileFacts) -> ToolDefinition:
     if not isinstance(value, Mapping):
         findings.refuse("INVALID_TYPE", f"'tool' must be a mapping, not {kind(value)}")
-    tool, (path, root) = mapping(value), place
+    tool, path = mapping(value), file.path
     id = _id(tool, findings)
     type = _type(tool, findings)
     for name in ("name", "description"):
@@ -66,7 +82,7 @@ def _tool(
     _version(tool, findings)
     _schema_version(tool, findings)
     version, reason = detect(tool)
-    code = read_executable(tool, findings) if version == 2 else DefinitionCode()
+    code = read_executable(tool, findings, soft_checks=file.soft_checks) if version == 2 else DefinitionCode()
     examples = tool.get("examples") if version == 2 else None
     commands = read_commands(tool, type, code, examples, findings)
     definition = ToolDefinition(
@@ -85,7 +101,7 @@ def _tool(
         helpers=code.helpers,
         processors=code.processors,
         path=path,
-        root=root,
+        root=file.root,
     )
     review(definition, findings)
     definition = without_unsound(definition, findings)

@@ -10,7 +10,7 @@ import os
 import re
 import time
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,10 +28,15 @@ _ENDINGS = (".yaml", ".yml")
 
 @dataclass(frozen=True, slots=True)
 class DefinitionRoot:
-    """A folder of definition files, or one file. What is in one that is not trusted counts as somebody else's."""
+    """A folder of definition files, or one file. What is in one that is not trusted counts as somebody else's.
+
+    With `soft_checks`, `checks` beside a function only warn unless their validator says `enforce: true`: for files that
+    were written for a runtime that let the function alone decide.
+    """
 
     path: Path
     trusted: bool = True
+    soft_checks: bool = False
 
     @property
     def folder(self) -> Path:
@@ -64,7 +69,7 @@ def _whole(root: DefinitionRoot, project: Path | None) -> DefinitionRoot:
     if project is None:
         hint = "name it in full, or say which project it belongs to"
         raise Refused("invalid_arguments", f"The root '{root.path}' is relative", hint)
-    return DefinitionRoot(project / root.path, root.trusted)
+    return replace(root, path=project / root.path)
 
 
 def pack_roots(pack: str, projects: Iterable[Path], trusted: Collection[str] = ()) -> tuple[DefinitionRoot, ...]:

@@ -150,8 +150,8 @@ def covers(validator: Validator, command: str) -> bool:
 async def _judge(
     validator: Validator, command: str, args: Mapping[str, Any], data: bytes, sandboxes: CodeSandboxes
 ) -> ValidationVerdict:
-    checked = failed(validator.checks, args)
     code = validator.code
+    checked = failed(validator.checks, args, labels="error" if code is None else "warning")
     duration_ms = 0.0
     if code is None:
         findings = [] if validator.checks else [_fault(SandboxError("no_function"), command)]
@@ -177,7 +177,7 @@ async def _judge(
 def beside(
     checked: Iterable[ArgumentFinding], findings: Iterable[ArgumentFinding], *, enforce: bool
 ) -> list[ArgumentFinding]:
-    """Return the failed checks that count beside a function: it decides, unless the checks are enforced."""
+    """Return the failed checks that count beside a function; they are warnings unless they are enforced."""
     heard = [finding for finding in findings if not enforce or finding.severity == "error"]
     left = [each for each in checked if not any(each.names(finding.path) for finding in heard if finding.path)]
     return left if enforce else [replace(each, severity="warning") for each in left]

@@ -4,7 +4,7 @@ sources:
   - shop                                        # a module; `shop:refund` is something in it
   - tools/mail.py                               # a file
   - tools/                                      # definition files, a folder of them or one .yaml
-  - {files: [tools], pack: design}              # the same, with a pack; also trusted_packs, registry, values
+  - {files: [tools], pack: design}              # the same, with a pack; also trusted_packs, soft_checks, values
   - {mcp: "npx -y some-server@1.2.0", env: {TOKEN: "${TOKEN}"}}   # an MCP server; also name, share, timeout
   - {openapi: petstore.yaml, include: "tag:pets", auth: {key: "${KEY}"}}   # an OpenAPI document, or its address
   - {toolkit: files, root: data}                # a toolkit, with the settings of its tools(): see kits.py
@@ -233,6 +233,7 @@ class FilesEntry(Section):
     files: Texts
     pack: Texts = Field(default=[])
     trusted_packs: Texts = Field(default=[])
+    soft_checks: StrictBool = False
     registry: Text | None = None
     values: dict[str, dict[str, Text]] = Field(default={})
 

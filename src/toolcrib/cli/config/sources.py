@@ -64,8 +64,11 @@ def files_of(entry: Any, folder: Path, place: Place) -> Files | None:
         Mistake: they are not there, or something is wrong with the entry.
     """
     if isinstance(entry, FilesEntry):
+        from toolcrib.definitions.roots import DefinitionRoot
+
+        roots = (_there(folder / root, (*place, "files")) for root in entry.files)
         return Files(
-            tuple(_there(folder / root, (*place, "files")) for root in entry.files),
+            tuple(DefinitionRoot(root, soft_checks=entry.soft_checks) for root in roots),
             tuple(entry.pack),
             tuple(entry.trusted_packs),
             None if entry.registry is None else folder / entry.registry,

@@ -46,6 +46,7 @@ class DefinitionSelection(NamedTuple):
     choice: Choice
     roots: Sequence[str] = ()
     packs: Sequence[str] = ()
+    soft_checks: bool = False
 
     @property
     def named(self) -> bool:
@@ -102,10 +103,10 @@ def source_of(wanted: DefinitionSelection) -> FileSource:
 def settings(wanted: DefinitionSelection) -> Files:
     """All roots in their order, with what the configuration says of packs, values and the registry."""
     from toolcrib.cli.config.sources import Files
-    from toolcrib.definitions.roots import pack_roots, projects_of, rooted
+    from toolcrib.definitions.roots import DefinitionRoot, pack_roots, projects_of, rooted
 
     configured = _configured(wanted)
-    own = rooted([_root(root, wanted.project) for root in wanted.roots])
+    own = rooted(DefinitionRoot(_root(root, wanted.project), soft_checks=wanted.soft_checks) for root in wanted.roots)
     trusted = tuple(name for files in configured for name in files.trusted_packs)
     places = [wanted.project, *projects_of(own)]
     first = [root for pack in dict.fromkeys(wanted.packs) for root in pack_roots(pack, places, trusted)]

@@ -41,6 +41,12 @@ async def try_out(  # noqa: PLR0913 - the options of a command
     cases: Annotated[
         str | None, typer.Option("--cases", metavar="FILE.jsonl", help="Replay recorded cases instead of the examples.")
     ] = None,
+    soft_checks: Annotated[
+        bool,
+        typer.Option(
+            "--soft-checks", help="With --root or --cases: let checks beside a function only warn, as others did."
+        ),
+    ] = False,
     root: RootOption = None,
     pack: PackOption = None,
 ) -> int:
@@ -52,12 +58,12 @@ async def try_out(  # noqa: PLR0913 - the options of a command
     """
     if allow_effects and not live:
         raise CommandError("--allow-effects is for real tools", "say --live too")
-    wanted = selection.wanted(terminal, root, pack)
+    wanted = selection.wanted(terminal, root, pack)._replace(soft_checks=soft_checks)
     recorded = None if cases is None else _recorded(cases)
     async with AsyncExitStack() as stack:
         if recorded is not None:
             source = await stack.enter_async_context(selection.opened(wanted))
-            reports = await _replayed(source, recorded, ids or ())
+            reports = await _replayed(source, recorded, ids or (), soft_checks)
         elif live:
             source = selection.source_of(wanted)
             crib = await stack.enter_async_context(in_memory(wanted, source))
@@ -227,7 +233,9 @@ def _recorded(name: str) -> list[dict[str, Any]]:
     return cases
 
 
-async def _replayed(source: FileSource, cases: list[dict[str, Any]], ids: Sequence[str]) -> list[ExampleReport]:
+async def _replayed(
+    source: FileSource, cases: list[dict[str, Any]], ids: Sequence[str], soft_checks: bool
+) -> list[ExampleReport]:
     """The cases by tool; those that bring their own definition go by an empty id."""
     from toolcrib.definitions.definition import ToolDefinition
     from toolcrib.definitions.examples import replay
@@ -238,7 +246,7 @@ async def _replayed(source: FileSource, cases: list[dict[str, Any]], ids: Sequen
     reports = []
     for name in named if not ids else [name for name in named if name in ids]:
         some = [case for case in cases if str(case.get("tool") or "") == name]
-        reports.append(replace(await replay(some, usable.get, source.sandboxes), id=name))
+        reports.append(replace(await replay(some, usable.get, source.sandboxes, soft_checks=soft_checks), id=name))
     return reports
 
 

@@ -40,6 +40,8 @@ _FILLED = frozenset(
         "_",
     ]
 )
+# Operators of a condition between two numbers.
+_NUMBERS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 # What is assigned to them is evaluated as arithmetic.
 _INTEGERS = frozenset(
     ["SECONDS", "RANDOM", "SRANDOM", "LINENO", "HISTCMD", "OPTIND", "EPOCHSECONDS", "BASHPID", "PPID", "UID", "EUID"]
@@ -73,6 +75,15 @@ class Evaluations:
         name = word.literal if word.literal is not None else word.source
         if _ELEMENT.match(name) is None:
             self.unknown = True
+
+    def condition(self, words: list[Word]) -> None:
+        """Note the words of a condition that bash evaluates: numbers, and names of variables."""
+        for at, word in enumerate(words):
+            if word.plain in _NUMBERS:
+                for number in words[max(at - 1, 0) : at + 2]:
+                    self.word(number)
+            elif word.plain in ("-v", "-R") and at + 1 < len(words):
+                self.element(words[at + 1])
 
     def integer(self, name: str) -> None:
         """Note a variable of which every new value is evaluated."""

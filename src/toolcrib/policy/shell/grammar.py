@@ -32,7 +32,6 @@ _REDIRECTION = re.compile(r"(?:[0-9]+|\{([A-Za-z_][A-Za-z0-9_]*)\})?(<<<|<<-|<<|
 _ELEMENT = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*\[.*\]\}\Z", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _CONDITION_ENDS = re.compile(r"\]\](?=[ \t\n;&|()<>]|\Z)")
-_NUMBERS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 # What may stand behind `time`, each once and in this order.
 _TIME_OPTIONS = (re.compile(r"-p(?=[ \t\n;&|]|\Z)"), re.compile(r"--(?=[ \t\n;&|]|\Z)"))
 _SEPARATOR = re.compile(r";(?![;&])|&(?![&>])")
@@ -334,7 +333,7 @@ class Grammar(Scanner):
 
     def _condition(self) -> None:
         """Read `[[ ... ]]`."""
-        start, words = self.at, list[Word]()
+        start, words, level = self.at, list[Word](), 0
         while True:
             self.skip()
             while self.peek() == "\n":
@@ -343,35 +342,29 @@ class Grammar(Scanner):
             if _CONDITION_ENDS.match(self.text, self.at):
                 self.at += 2
                 self.note(self.text[start : self.at])
-                self._compared(words)
+                self.evaluations.condition(words)
                 return
             if self.peek() in ("", "#"):
                 raise ShellSyntaxError("']]' is missing")
             if self.peek(2) in ("&&", "||"):
                 self.at += 2
             elif self.peek() in "()<>" and self.peek(2) not in ("<(", ">("):
+                level += (self.peek() == "(") - (self.peek() == ")")
                 self.at += 1
             else:
-                word = self._pattern()
+                word = self._pattern(enclosed=level > 0)
                 words.append(word)
                 if word.injects:
                     self.found.append(SimpleCommand([Word(word.source, None)]))
 
-    def _compared(self, words: list[Word]) -> None:
-        """Note the words of a condition that bash evaluates: numbers, and names of variables."""
-        for at, word in enumerate(words):
-            if word.plain in _NUMBERS:
-                for number in words[max(at - 1, 0) : at + 2]:
-                    self.evaluations.word(number)
-            elif word.plain in ("-v", "-R") and at + 1 < len(words):
-                self.evaluations.element(words[at + 1])
-
-    def _pattern(self) -> Word:
+    def _pattern(self, *, enclosed: bool) -> Word:
         """Read a word of a condition, which may hold parentheses."""
         start, level, draft = self.at, 0, WordDraft()
         while self.at < len(self.text):
             character = self.peek()
             if character in "'\"\\`$":
+                if level or enclosed:
+                    self.read_again()
                 self._active(character, draft)
             elif (level == 0 and character in " \t\n)") or (character in "&|" and self.peek(2) in ("&&", "||")):
                 break

@@ -16,6 +16,8 @@ _PLAIN_WORD = re.compile(_PLAIN.pattern + r"(?=[ \t\n;&|)]|\Z)")
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)+")
 _QUOTABLE = re.compile(r'[^"\\$`]+')
 _SINGLE = re.compile(r"[^']*'")
+# What ends or begins something in a command.
+_SYNTAX = re.compile(r"[$`\"'\\(){}\[\];&|<>#!]")
 _ANSI_C = re.compile(r"((?:[^'\\]|\\.)*)'", re.DOTALL)
 _BACKTICKS = re.compile(r"((?:[^`\\]|\\.)*)`", re.DOTALL)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-]")
@@ -380,7 +382,7 @@ class Scanner:
             if character == "'" and quoted:
                 self._tame()
             elif character == "$":
-                self._ansi_in_braces()
+                self.read_again()
                 self._dollar(draft, quoted=quoted)
             elif character in "'\"\\`":
                 self._active(character, draft)
@@ -392,10 +394,13 @@ class Scanner:
             # The value is expanded once more, whatever it holds.
             self.found.append(SimpleCommand([Word(self.text[start - 2 : self.at], None)]))
 
-    def _ansi_in_braces(self) -> None:
-        """Note `$'...'` in braces: between double quotes further out, bash expands what it stands for once more."""
+    def read_again(self) -> None:
+        """Note `$'...'` in braces or in the parentheses of a pattern: bash may read what it stands for once more.
+
+        Between double quotes further out, bash keeps that text without its quotes, and parses it as a command again.
+        """
         match = _ANSI_C.match(self.text, self.at + 2) if self.text.startswith("$'", self.at) else None
-        if match is not None and any(mark in ansi(match[1]) for mark in "$`"):
+        if match is not None and _SYNTAX.search(ansi(match[1])):
             self.evaluations.unknown = True
 
     def _parameter(self, start: int) -> int | None:
