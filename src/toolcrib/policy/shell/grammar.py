@@ -30,6 +30,7 @@ _ARM = frozenset({*_ARM_ENDS, "esac"})
 _TOKEN = re.compile(r"(?:[^ \t\n;&|()<>'\"\\$`]|\\\n)+")
 _REDIRECTION = re.compile(r"(?:[0-9]+|\{([A-Za-z_][A-Za-z0-9_]*)\})?(<<<|<<-|<<|<&|<>|<|>>|>&|>\||>)|(&>>|&>)")
 _ELEMENT = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*\[.*\]\}\Z", re.DOTALL)
+_ASSIGNS = re.compile(r"\w+(\[\])?\+?=")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _CONDITION_ENDS = re.compile(r"\]\](?=[ \t\n;&|()<>]|\Z)")
 # What may stand behind `time`, each once and in this order.
@@ -363,9 +364,9 @@ class Grammar(Scanner):
         while self.at < len(self.text):
             character = self.peek()
             if character in "'\"\\`$":
-                if level or enclosed:
-                    self.read_again()
+                self._pairs += enclosed or level > 0
                 self._active(character, draft)
+                self._pairs -= enclosed or level > 0
             elif (level == 0 and character in " \t\n)") or (character in "&|" and self.peek(2) in ("&&", "||")):
                 break
             elif character in ";&\n" or self.peek(2) in ("<(", ">("):
@@ -412,6 +413,9 @@ class Grammar(Scanner):
             raise ShellSyntaxError("a descriptor in an element that is not certain")
         self.note(word.shown)
         if first and word.assigns is not None:
+            if _ASSIGNS.match(self._shape) is None:
+                # The subscript ends before the last bracket: this is the name of a program.
+                raise ShellSyntaxError("an assignment that is not certain")
             simple.assignments.append(assignment(word))
         else:
             simple.words.append(word)

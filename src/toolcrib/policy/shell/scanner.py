@@ -70,6 +70,8 @@ class Scanner:
         self._in_documents = 0
         self._blocked = False
         self._nesting = 0
+        # How many braces of parameters and parentheses of patterns are open.
+        self._pairs = 0
         # The unquoted part of the last word.
         self._shape = ""
         self._special = {"'": self._single, '"': self._double, "\\": self._backslash, "`": self._backtick}
@@ -292,6 +294,7 @@ class Scanner:
         if quote == '"':
             self._double(draft)
             return
+        self._read_again(self.at - 1)
         match = _ANSI_C.match(self.text, self.at + 1)
         if match is None:
             raise ShellSyntaxError("a quote is not closed")
@@ -375,6 +378,7 @@ class Scanner:
             raise ShellSyntaxError("commands in braces of a parameter")
         start, draft = self.at, WordDraft()
         evaluated = self._parameter(start)
+        self._pairs += 1
         while not self.take("}"):
             character = self.peek()
             if not character:
@@ -382,24 +386,22 @@ class Scanner:
             if character == "'" and quoted:
                 self._tame()
             elif character == "$":
-                self.read_again()
+                self._read_again(self.at)
                 self._dollar(draft, quoted=quoted)
             elif character in "'\"\\`":
                 self._active(character, draft)
             elif quoted or not self._meta(draft, arrays=False):
                 self.at += 1
+        self._pairs -= 1
         if evaluated is not None:
             self.evaluations.expression(self.text[evaluated : self.at - 1])
         if self.text.endswith("@P}", start, self.at):
             # The value is expanded once more, whatever it holds.
             self.found.append(SimpleCommand([Word(self.text[start - 2 : self.at], None)]))
 
-    def read_again(self) -> None:
-        """Note `$'...'` in braces or in the parentheses of a pattern: bash may read what it stands for once more.
-
-        Between double quotes further out, bash keeps that text without its quotes, and parses it as a command again.
-        """
-        match = _ANSI_C.match(self.text, self.at + 2) if self.text.startswith("$'", self.at) else None
+    def _read_again(self, at: int) -> None:
+        """Note `$'...'` in a pair: between double quotes further out, bash drops its quotes and parses it again."""
+        match = _ANSI_C.match(self.text, at + 2) if self._pairs and self.text.startswith("$'", at) else None
         if match is not None and _SYNTAX.search(ansi(match[1])):
             self.evaluations.unknown = True
 
