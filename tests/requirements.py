@@ -865,6 +865,7 @@ FLOW: dict[str, str] = {
     "flow.guard.2": "Values of records need a deed that the user's words ask for.",
     "flow.guard.3": "A link or an address that only strangers wrote asks where a content leaves.",
     "flow.guard.4": "The guard speaks where no rule does, and only of calls that a model makes.",
+    "flow.guard.6": "Where a policy says nothing of it, the calls of the crib's own agents are guarded.",
     "flow.guard.5": "A question says in one line which value was seen where, and holds the passage; so does why.",
     "flow.script.1": "Calls of a script are held to the same.",
     "flow.script.2": "What a script makes of results has their origins.",

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.agent.place import UNGUARDED
 from tests.agent.stories import named
 from toolcrib import Crib, Event, tool
 from toolcrib.agent import Agent, Agents, ScriptedModel
@@ -109,7 +110,8 @@ AGENTS = [
 
 async def main() -> None:
     agents = Agents(AGENTS, model=ScriptedModel(SCRIPT))
-    async with Crib([look, pay, file], store=Deadly(f"sqlite:///{FOLDER}/log.db"), agents=agents) as crib:
+    store = Deadly(f"sqlite:///{FOLDER}/log.db")
+    async with Crib([look, pay, file], store=store, agents=agents, policy=UNGUARDED) as crib:
         session = await crib.open("s", owner="ada")
         outcome = await session.send("go", key="one")
         while outcome.status == "waiting":

@@ -6,6 +6,7 @@ import asyncio
 import json
 
 from tests.agent.killed import FOLDER, Deadly
+from tests.agent.place import UNGUARDED
 from toolcrib import Crib, Event, tool
 from toolcrib.agent import Agent, Agents, CompletionRequest, ScriptedModel
 
@@ -19,7 +20,7 @@ async def job() -> str:
 async def main() -> None:
     model = ScriptedModel({"main": [{"text": "woken"}]})
     agents = Agents([Agent(name="main")], model=model)
-    async with Crib([job], store=Deadly(f"sqlite:///{FOLDER}/log.db"), agents=agents) as crib:
+    async with Crib([job], store=Deadly(f"sqlite:///{FOLDER}/log.db"), agents=agents, policy=UNGUARDED) as crib:
         session = await crib.open("s", owner="ada")
         if not [event async for event in session.events(follow=False) if event.kind == "accepted"]:
             await session.submit("job", {})

@@ -8,6 +8,7 @@ import json
 from typing import Any
 
 from tests.agent.killed import FOLDER, WHAT, Deadly, did
+from tests.agent.place import UNGUARDED
 from tests.agent.stories import named
 from toolcrib import Crib, Event, tool
 from toolcrib.agent import Agent, Agents, ScriptedModel
@@ -71,7 +72,8 @@ class Numbered(Deadly):
 
 async def main() -> None:
     agents = Agents([Agent(name="clerk", instructions="C.", tools=["*", "run_script"])], model=ScriptedModel(SCRIPT))
-    async with Crib([look, pay, file], store=Numbered(f"sqlite:///{FOLDER}/log.db"), agents=agents) as crib:
+    store = Numbered(f"sqlite:///{FOLDER}/log.db")
+    async with Crib([look, pay, file], store=store, agents=agents, policy=UNGUARDED) as crib:
         session = await crib.open("s", owner="ada")
         outcome = await session.send("go", key="one")
         while outcome.status == "waiting":

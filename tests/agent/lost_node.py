@@ -6,7 +6,7 @@ import asyncio
 import sys
 from typing import Any
 
-from tests.agent.place import calls, text
+from tests.agent.place import UNGUARDED, calls, text
 from toolcrib import Crib, Tool, tool
 from toolcrib.agent import Agent, Agents, ScriptedModel
 from toolcrib.engine.nats import Nats
@@ -31,7 +31,7 @@ SCRIPT: dict[str, Any] = {
 def node(postgres: str, nats: str, *tools: Tool) -> Crib:
     store = f"{postgres}{'&' if '?' in postgres else '?'}lease={LEASE_S}"
     agents = Agents(TEAM, model=ScriptedModel(SCRIPT))
-    return Crib(tools, store=store, engine=Nats(nats, lease=LEASE_S), agents=agents)
+    return Crib(tools, store=store, engine=Nats(nats, lease=LEASE_S), agents=agents, policy=UNGUARDED)
 
 
 @tool(idempotent=True)

@@ -5,6 +5,7 @@ import json
 from collections import Counter
 from typing import Any
 
+from tests.agent.place import UNGUARDED
 from tests.session.place import Place
 from tests.shared import nonempty
 from toolcrib import Context, Crib, Event, Session, Tool, ToolFailure
@@ -77,7 +78,8 @@ class Story:
     async def open(self) -> None:
         given = [Agent(**one) for one in self.said["agents"]]
         self.agents = Agents(given, model=self.model)
-        self.crib = self.place.crib(*self.fakes.tools, policy=self.said.get("policy"), agents=self.agents)
+        policy = {**UNGUARDED, **(self.said.get("policy") or {})}
+        self.crib = self.place.crib(*self.fakes.tools, policy=policy, agents=self.agents)
         await self.crib.start()
         self.session = await self.crib.open("s", owner="ada")
 

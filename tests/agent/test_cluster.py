@@ -4,7 +4,7 @@ import asyncio
 import sys
 
 from tests.agent import lost_node
-from tests.agent.place import calls, text
+from tests.agent.place import UNGUARDED, calls, text
 from tests.requirements import requirement
 from toolcrib import Crib, Event, tool
 from toolcrib.agent import Agent, Agents, ScriptedModel
@@ -38,7 +38,8 @@ async def test_calls_of_a_run_are_run_by_any_node_and_its_loop_by_one(postgres_u
 
     def node(*, work: bool) -> Crib:
         agents = Agents(TEAM, model=ScriptedModel(SCRIPT))
-        return Crib([pay, ship], store=postgres_url, engine=Nats(nats_url, work=work), agents=agents)
+        engine = Nats(nats_url, work=work)
+        return Crib([pay, ship], store=postgres_url, engine=engine, agents=agents, policy=UNGUARDED)
 
     async with node(work=False) as front, node(work=True) as back, asyncio.timeout(40):
         session = await front.open("s", owner="ada")
@@ -118,7 +119,8 @@ async def test_a_script_goes_on_where_its_call_was_answered(postgres_url: str, n
 
     def node(*, work: bool) -> Crib:
         agents = Agents([writer], model=ScriptedModel(script))
-        return Crib([look, pay], store=postgres_url, engine=Nats(nats_url, work=work), agents=agents)
+        engine = Nats(nats_url, work=work)
+        return Crib([look, pay], store=postgres_url, engine=engine, agents=agents, policy=UNGUARDED)
 
     async with node(work=False) as front, node(work=True) as back, asyncio.timeout(60):
         session = await front.open("s", owner="ada")

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from tests.agent.place import SOON, World, calls, text, world
+from tests.agent.place import SOON, UNGUARDED, World, calls, text, world
 from tests.requirements import requirement
 from tests.session.place import Gate, Place
 from toolcrib import Context, Crib, Tool, tool
@@ -305,7 +305,7 @@ async def test_a_tool_may_have_an_agent_work_for_it(place: Place) -> None:
 @requirement("agents.call.1")
 async def test_an_agent_is_a_tool_that_anybody_may_call(place: Place) -> None:
     agents = Agents(TEAM, model=ScriptedModel({"worker": [calls(call("helper")), text("w")], "helper": [text("h")]}))
-    async with place.crib(AgentSource(agents), agents=agents) as crib:
+    async with place.crib(AgentSource(agents), agents=agents, policy=UNGUARDED) as crib:
         session = await crib.open("s", owner="ada", namespaces=["agents"])
         result = await session.call("agents.worker", {"prompt": "go"})
         assert (await session.call("agents.worker", {"prompt": ""})).failure is not None
@@ -321,13 +321,13 @@ async def test_the_run_of_an_agent_that_a_client_called_ends_with_a_call_that_no
     store, gate = f"sqlite:///{tmp_path}/log.db", Gate()
     script = {"worker": [calls(("slow", {})), text("w")]}
     agents = Agents(TEAM, model=ScriptedModel(script))
-    async with Crib([AgentSource(agents), gated(gate)], agents=agents, store=store) as crib:
+    async with Crib([AgentSource(agents), gated(gate)], agents=agents, store=store, policy=UNGUARDED) as crib:
         session = await crib.open("s", owner="ada", namespaces=["agents", "default"])
         call = await session.submit("agents.worker", {"prompt": "go"})
         await gate.wait()
         await crib.stop(grace=0)
     agents = Agents([Agent(name="boss")], model=ScriptedModel({}))  # the worker is gone
-    async with Crib([gated(gate)], agents=agents, store=store) as crib:
+    async with Crib([gated(gate)], agents=agents, store=store, policy=UNGUARDED) as crib:
         session = await crib.open("s", owner="ada")
         assert (await asyncio.wait_for(session.result(call.id), SOON)).failure is not None
         async with asyncio.timeout(SOON):

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.agent.place import calls, text
+from tests.agent.place import UNGUARDED, calls, text
 from tests.requirements import requirement
 from tests.serve.api.place import Desk, desk
 from tests.serve.place import serving
@@ -82,7 +82,7 @@ async def told(place: Place) -> Told:
     script = {"main": [calls(("walk", {}), ("job", {"word": "late"})), text("walked"), text("end")]}
     model = ScriptedModel(script)
     agents = Agents([MAIN], model=model)
-    crib = place.crib(walk, job(gate), agents=agents)
+    crib = place.crib(walk, job(gate), agents=agents, policy=UNGUARDED)
     async with desk(crib) as served, asyncio.timeout(80):
         id = await served.open()
         await served.post(f"/sessions/{id}/messages", text="go")
@@ -168,7 +168,7 @@ OFFERED = {"name": "paint", "description": "Paints.", "input_schema": {"type": "
 async def test_only_a_model_is_asked_for_topics(place: Place, topics: bool) -> None:
     model = ScriptedModel({"main": [calls(("look", {"city": "Oslo", "topic": "Weather"})), text("ok")]})
     agents = Agents([Agent(name="main", tools=["look", "paint"], topics=topics)], model=model)
-    async with serving(place.crib(look, agents=agents)) as served, asyncio.timeout(80):
+    async with serving(place.crib(look, agents=agents, policy=UNGUARDED)) as served, asyncio.timeout(80):
         crib: Crib = served.crib
         session = await crib.open("s", owner="local")
         await session.offer([OFFERED])

@@ -33,6 +33,7 @@ async def gate(ctx: Context, name: str) -> str:
 '''
 CONFIG = """\
 sources: [shop_tools.py, door_tools.py]
+policy: {preset: developer}
 store: sqlite:///shop.db
 agents:
   files: [team]

@@ -10,6 +10,7 @@ import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from tests.agent.place import UNGUARDED
 from toolcrib import Crib, tool
 from toolcrib.agent import Agent, Agents
 from toolcrib.agent.models import CompletionRequest, Delta, Model, ModelCall, Text
@@ -60,4 +61,5 @@ class Clerk(Model):
 
 def crib() -> Crib:
     """One agent with one tool."""
-    return Crib([charge], agents=Agents([Agent(name="main", tools=["charge"])], model=Clerk()))
+    agents = Agents([Agent(name="main", tools=["charge"])], model=Clerk())
+    return Crib([charge], agents=agents, policy=UNGUARDED)

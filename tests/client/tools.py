@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+from tests.agent.place import UNGUARDED
 from toolcrib import Change, Context, Crib, Result, ToolFailure, tool
 from toolcrib.agent import Agent, Agents, ScriptedModel
 
@@ -148,4 +149,4 @@ def agents() -> Agents:
 
 def crib(**more: Any) -> Crib:
     """All of them."""
-    return Crib(TOOLS, deps={"doors": Doors()}, **more)
+    return Crib(TOOLS, deps={"doors": Doors()}, **{"policy": UNGUARDED, **more})

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+from tests.agent.place import UNGUARDED
 from tests.durability.effects import append
 from toolcrib import Context, Crib, CribLimits, tool
 from toolcrib.agent import Agent, Agents
@@ -221,7 +222,7 @@ class Boss(Model):
 def agency(**more: Any) -> Crib:
     """An agent that has things noted."""
     agents = Agents([Agent(name="boss", tools=["jot"])], model=Boss())
-    return Crib([jot], limits=LIMITS, agents=agents, **more)
+    return Crib([jot], limits=LIMITS, agents=agents, policy=UNGUARDED, **more)
 
 
 def newer() -> Crib:

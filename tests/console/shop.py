@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
+from tests.agent.place import UNGUARDED
 from toolcrib import AntiPattern, Change, Context, Crib, Example, Result, Tool, ToolFailure, tool
 from toolcrib.agent import Agent, Agents
 from toolcrib.agent.models import CompletionRequest, Delta, Finish, Model, ModelCall, Text, Usage
@@ -187,7 +188,7 @@ def main() -> None:
     given = ask.parse_args()
     servers = [] if given.server is None else [Mcp(*shlex.split(given.server), name="peer", trusted=True)]
     sources = [*TOOLS, *servers, *map(filler, range(given.tools))]
-    policy = None if given.deny is None else {"rules": [{"deny": given.deny}]}
+    policy = UNGUARDED if given.deny is None else {**UNGUARDED, "rules": [{"deny": given.deny}]}
     crib = Crib(sources, store=given.store, engine=given.engine, agents=agents(), policy=policy)
     asyncio.run(serve(crib, given))
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.agent.place import UNGUARDED
 from tests.console.shop import agents, check_orders, filler, refund
 from tests.console.shop import find_order as found
 from tests.definitions.place import Place
@@ -139,14 +140,14 @@ async def test_what_there_is_to_choose_from_is_told_for_all_pages() -> None:
 
 async def test_who_had_the_word_is_told_at_every_event_and_after_a_restart(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/words.db"
-    async with desk(Crib([found], store=store, agents=agents()), **OPEN) as served:
+    async with desk(Crib([found], store=store, agents=agents(), policy=UNGUARDED), **OPEN) as served:
         await served.open("talk")
         await served.post("/sessions/talk/messages", text="it is about money", agent="desk", wait=60)
         await served.open("plain")
         kinds = {one["kind"]: one["seq"] for one in (await served.get("/sessions/talk/events"))["items"]}
         told = {name: (await served.get("/sessions/talk/state", at=kinds[name])).get("agent") for name in kinds}
         assert (told["opened"], told["run_started"], told["handover"]) == (None, "desk", "billing")
-    async with desk(Crib([found], store=store, agents=agents()), **OPEN) as served:
+    async with desk(Crib([found], store=store, agents=agents(), policy=UNGUARDED), **OPEN) as served:
         listed = {one["id"]: one for one in (await served.get("/sessions"))["items"]}
         assert listed["talk"]["agent"] == "billing"
         assert "agent" not in listed["plain"]

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+from tests.agent.place import UNGUARDED
 from tests.durability.effects import append, heard, say
 from toolcrib import Crib, CribLimits, Refused, Session, tool
 from toolcrib.agent import Agent, Agents, AgentSource
@@ -111,6 +112,7 @@ async def main() -> None:
         store=STORE,
         engine=ENGINE[0] if ENGINE else None,
         agents=agents,
+        policy=UNGUARDED,
         limits=CribLimits(attempts=1) if given_up_at_once else None,
     ) as crib:
         stopping(crib.store)

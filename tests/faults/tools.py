@@ -201,7 +201,15 @@ def crib(folder: Path, store: str, engine: Any = None) -> Crib:
     global witness  # noqa: PLW0603 - bodies are functions, and a process has one round
     witness = Witness(folder)
     limits = CribLimits(attempts=ATTEMPTS, per_session=1000, per_crib=1000, cleanup_s=1.0)
-    return Crib(TOOLS, store=store, engine=engine, limits=limits, state_keys=STATE_KEYS, agents=team())
+    return Crib(
+        TOOLS,
+        store=store,
+        engine=engine,
+        limits=limits,
+        state_keys=STATE_KEYS,
+        agents=team(),
+        policy={"preset": "developer"},  # nobody is there to be asked
+    )
 
 
 def plain() -> Crib:

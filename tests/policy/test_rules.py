@@ -253,12 +253,13 @@ def test_the_rest_of_a_policy_is_checked_too(data: dict[str, Any], part: str) ->
     assert (found.value.what, found.value.file) == (part, "crib.yaml")
 
 
-def test_a_policy_begins_with_its_preset_its_grants_or_what_a_developer_needs() -> None:
+def test_a_policy_begins_with_its_preset_its_grants_or_what_agents_and_developers_need() -> None:
     tool = made("put", kinds={"path": "path"}, primary="path", capabilities=["fs:write:{path}"])
     grants = {"allow": ["fs:write:${workspace}/**", "fs:write:${home}/x"]}
     effects = {}
     begun: dict[str, dict[str, Any]] = {
         "none": {},
+        "default": {"default": "auto"},
         "own": {"grants": grants},
         "both": {"preset": "default", "grants": grants},
     }
@@ -266,7 +267,8 @@ def test_a_policy_begins_with_its_preset_its_grants_or_what_a_developer_needs() 
         given = load(data)
         effects[name] = given.preset, *(verdict(given, tool, path=path).effect for path in ("a", "~/x", "/etc/x"))
     assert effects == {
-        "none": ("developer", "ask", "ask", "ask"),
+        "none": ("guarded", "ask", "ask", "ask"),
+        "default": ("developer", "ask", "ask", "ask"),
         "own": (None, "allow", "allow", "deny"),
         "both": ("default", "allow", "allow", "deny"),
     }

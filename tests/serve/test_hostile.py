@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.agent.place import UNGUARDED
 from tests.serve.place import BOTH, META, VERSION, Place, headers, serving
 from tests.serve.tools import TOOLS, Doors, library
 from toolcrib import Crib
@@ -38,7 +39,7 @@ FORM: dict[str, Any] = {"elicitation": {}}
 async def guarded(**site: Any) -> AsyncIterator[Place]:
     shelved = library()
     agents = Agents([Agent(name="desk", instructions="Help.")], model=ScriptedModel({"desk": [{"text": "Hi."}] * 9}))
-    crib = Crib([*TOOLS, shelved], agents=agents, deps={"doors": Doors()})
+    crib = Crib([*TOOLS, shelved], agents=agents, policy=UNGUARDED, deps={"doors": Doors()})
     async with serving(crib, guard=KEYS, library=shelved, **site) as place:
         yield place
 
@@ -247,7 +248,7 @@ async def test_who_waits_for_a_result_with_a_revoked_key_waits_no_longer(door: s
     doors = Doors()
     turn = {"calls": [{"tool": "hold", "args": {}}]}
     agents = Agents([Agent(name="desk", instructions="Help.")], model=ScriptedModel({"desk": [turn]}))
-    crib = Crib(TOOLS, agents=agents, deps={"doors": doors})
+    crib = Crib(TOOLS, agents=agents, policy=UNGUARDED, deps={"doors": doors})
     keys = Keyring(lambda: crib.store, crib.pipeline.clock.now)
     async with serving(crib, guard=keys, limits=ServeLimits(ping_s=0.05)) as place:
         key, known = await keys.add("ada", by="test")

@@ -35,7 +35,7 @@ GULLIBLE = ScriptedModel(
 
 async def main() -> None:
     agents = Agents([Agent(name="clerk", tools=["mail.*"])], model=GULLIBLE)
-    async with Crib([search, send], policy={"preset": "guarded"}, agents=agents) as crib:
+    async with Crib([search, send], agents=agents) as crib:
         session = await crib.open(owner="ada", namespaces=["mail"])
         outcome = await session.send("Reply to the mail 'Budget' and thank for it")
         for question in outcome.questions:

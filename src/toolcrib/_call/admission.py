@@ -274,7 +274,7 @@ class Admission:
     def preset(self) -> Preset | None:
         """The preset that the policy begins with, for its limits."""
         name = getattr(self._policy, "preset", None)
-        if name in (None, "developer"):
+        if name in (None, "guarded", "developer"):
             return None
         from toolcrib.policy.presets import PRESETS
 
@@ -412,9 +412,12 @@ class Admission:
         assert parser is not None
         try:
             policy = (session.judge or session.policy) if desk is None else desk.policy
-            verdict = policy.settled.get(tool) if type(policy) is DefaultPolicy else None  # another may say more
+            by_agent = request.options.agent is not None
+            verdict = None
+            if type(policy) is DefaultPolicy and not by_agent:  # another may say more, and so may origins
+                verdict = policy.settled.get(tool)
             if verdict is None:
-                who = session if request.options.agent is None else request.asker()
+                who = request.asker() if by_agent else session
                 verdict = policy.decide(who, tool, partial(parser.normalised, parsed))
         except UnfitArgument as error:
             raise _Refusal(failure_of(tool, "invalid_arguments", str(error))) from None

@@ -91,6 +91,8 @@ class Asker(NamedTuple):
     """The index of where values come from, once a rule needs it."""
     direct: bool = True
     """True if the model chose the arguments, and not the code of a tool."""
+    in_run: bool = False
+    """True if it is a call of a run, so that the log has what its user says."""
 
 
 class CallRequest(msgspec.Struct, frozen=True, gc=False):
@@ -129,7 +131,8 @@ class CallRequest(msgspec.Struct, frozen=True, gc=False):
         in_script = by.kind == "tool" and by.name == SCRIPT
         direct = by.kind != "tool" or in_script
         origins = None if log is None else log.index_for(self.origin.parent, self.name) if in_script else log.index
-        return Asker(session.id, session.owner, session.namespaces, session.folders, agent, origins, direct)
+        in_run = self.options.run is not None
+        return Asker(session.id, session.owner, session.namespaces, session.folders, agent, origins, direct, in_run)
 
     def desk(self) -> AgentScope | None:
         """Return what the run of an agent gives to its calls; None where this is no call of a run."""

@@ -226,6 +226,8 @@ class Driver:
             await recovery.end_abandoned(self, child)
         run = self.conversation.foreground
         if run is None:
+            if not self.conversation.queue and not self.conversation.late:
+                return False
             async with self._entering:
                 return await self._take_up()
         loop = Loop(self, run)

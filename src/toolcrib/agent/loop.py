@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -121,14 +121,16 @@ class Loop:
         run, last = self.run, self.run.last_words
         if self.parent is None and self.driver.session._left_by_owner:
             raise asyncio.CancelledError  # what is left to do is done when the session is opened again
-        await self._compact()
+        if "window" in self.agent.model_settings or size(run.line.view) > FEW:
+            await self._compact()
         events = [*await self.driver.late(run), *(one.taken_by(run.id) for one in waiting_for(self.driver, run))]
         started = TurnStarted(run.id, run.turn + 1, run.agent, self._model(), last)
         await self._write(*events, started, read=run.parent is None)
 
     def _model(self) -> str | None:
         """The name of the model, where it has one."""
-        return self.agent.model if isinstance(self.agent.model, str) else None
+        model = self.agent.model
+        return model if isinstance(model, str) else None
 
     async def _ask(self) -> None:
         """Has the model reply, and commits what it said with the calls that it makes."""
@@ -163,7 +165,8 @@ class Loop:
     async def _replied(self, stream: ReplyStream, request: CompletionRequest) -> ModelReply:
         """What the model replies; how often it was asked is counted, whatever came of it."""
         try:
-            return await replied(stream, self.driver.model(self.agent), request, self.agent)
+            agent = self.agent
+            return await replied(stream, self.driver.model(agent), request, agent)
         finally:
             self._requests += stream.asked
 
@@ -207,12 +210,19 @@ class Loop:
     # Its calls
 
     async def _calls(self) -> Literal["done", "waiting", "again"]:
-        """Starts what has not started, in order, transfers last; and waits until all are done or wait for somebody."""
+        """Starts what has not started, in order, transfers last, and returns when all are done or wait for somebody."""
         run, driver = self.run, self.driver
         tools = driver.toolset(run, self.agent).callable
         for note in run.notes:
-            if note.state == "new" and not _held(note):
+            if note.state == "new" and not note.calls("transfer_to_agent"):  # which runs last, after all beside it
                 await self._start(note, tools.get(note.said))
+        if run.waiting_since is None and not run.interrupted and all(note.answered for note in run.notes):
+            return "done"
+        return await self._ended(tools)
+
+    async def _ended(self, tools: Mapping[str, Tool]) -> Literal["done", "waiting", "again"]:
+        """Waits for calls that go on after they were started, in other processes or until somebody answers."""
+        run = self.run
         while not run.interrupted:
             changes = self.log.changes
             outside = await self._look()
@@ -394,8 +404,6 @@ class Loop:
         With `within` it has to: then what cannot be summarised is left out.
         """
         view = self.run.line.view
-        if within is None and "window" not in self.agent.model_settings and size(view) <= FEW:
-            return False
         most = within or await self._window()
         if most is None or size(view) <= most:
             return False
@@ -461,11 +469,6 @@ class Loop:
         await self._look()
         if self.run.finished is None:
             await self._end("cancelled")
-
-
-def _held(note: CallNote) -> bool:
-    """A transfer runs last, after all that its turn does beside it."""
-    return note.calls("transfer_to_agent")
 
 
 def _limit(run: AgentRun, agent: Agent, now: float) -> tuple[str, str]:

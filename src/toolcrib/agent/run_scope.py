@@ -101,12 +101,13 @@ class NarrowedPolicy:
 
 def narrowed(outer: Policy, agent: Agent, folders: Any) -> Policy:
     """What judges the calls of an agent: its own rules never allow what the session's do not."""
+    rules = rules_of(outer)
     if agent.policy is None:
-        return outer
+        return rules or outer
     from toolcrib.policy.loader import load
     from toolcrib.policy.rule_policy import Layers
 
-    inner, rules = load(agent.policy, folders=folders, narrowing=True), rules_of(outer)
+    inner = load(agent.policy, folders=folders, narrowing=True)
     if rules is None:
         return NarrowedPolicy(outer, inner)
     return Layers((*(rules.layers if isinstance(rules, Layers) else (rules,)), inner))

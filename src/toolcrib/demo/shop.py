@@ -124,6 +124,7 @@ async def export(
 @tool(
     namespace="desk",
     destructive=True,
+    requires_confirmation=True,
     timeout=20,
     deps=["shop"],
     examples=[{"order": "A-7", "cents": 500}],

@@ -1,4 +1,4 @@
-"""The policy of a crib that was given none: preset `developer`, and what tools say about themselves."""
+"""The policy of a crib that was given none: preset `guarded`, and what tools say about themselves."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class DefaultPolicy(AutoPolicy):
-    """Tools without capabilities are judged by their annotations; for the others, rules are loaded when needed."""
+    """Tools without capabilities are judged by their annotations; for others and for agents, rules are loaded."""
 
-    preset = "developer"
+    preset = "guarded"
 
     def __init__(self, folders: Callable[[], Folders]) -> None:
         super().__init__()
@@ -33,12 +33,17 @@ class DefaultPolicy(AutoPolicy):
 
     def decide(self, session: Subject, tool: Tool, arguments: Arguments) -> Verdict:
         """The verdict on one call."""
-        verdict = self.settled.get(tool)
+        by_agent = getattr(session, "agent", None) is not None
+        verdict = None if by_agent else self.settled.get(tool)
         if verdict is not None:
             return verdict
-        if tool.capabilities:
+        if by_agent or tool.capabilities:
             return self.rules.decide(session, tool, arguments)
         return super().decide(session, tool, arguments)
+
+    def needs_origins(self, tool: Tool) -> bool:
+        """True if what it says of an agent's calls of a tool depends on where their values come from."""
+        return self.rules.needs_origins(tool)
 
 
 def rules_of(policy: Policy) -> RulePolicy | Layers | None:

@@ -14,8 +14,8 @@ from toolcrib.policy.grants import GrantTexts
 from toolcrib.policy.origin_conditions import EXPOSURES
 from toolcrib.policy.paths import NOWHERE, Folders
 from toolcrib.policy.patterns import Pattern, parse
-from toolcrib.policy.presets import GUARDED, PRESETS
-from toolcrib.policy.rule_policy import RulePolicy
+from toolcrib.policy.presets import DEVELOPER, GUARDED, PRESETS
+from toolcrib.policy.rule_policy import Guard, RulePolicy
 from toolcrib.policy.rules import Effect, Fact, FactMatch, Rule
 from toolcrib.policy.shell import TRUSTED
 from toolcrib.schema import nearest
@@ -31,13 +31,12 @@ def load(
     *,
     folders: Folders = NOWHERE,
     place: DataOrigin = ANYWHERE,
-    preset: str | None = "developer",
     narrowing: bool = False,
 ) -> RulePolicy:
     """Make a policy of the `KEYS` that a file may have.
 
-    `preset` counts where the data name neither a preset nor grants. A policy of a session or agent is `narrowing`: what
-    it does not mention it leaves to the layers before.
+    Without a preset and a default, the calls of this crib's agents are guarded. A policy of a session or agent is
+    `narrowing`: what it does not mention it leaves to the layers before.
 
     Raises:
         BadRule: something in it does not load; it names file, line and position.
@@ -48,7 +47,7 @@ def load(
         raise place.bad("default", f"{default!r} is none of {', '.join(get_args(Default))}")
     people = _people(data, place)
     rules = rules_of(_list(data.get("rules"), "rules", place), place)
-    name = data.get("preset") or (None if narrowing or "grants" in data else preset)
+    name = data.get("preset") or (None if narrowing or "grants" in data else _preset(data))
     grants = _grants(data, name, place)
     believed = _texts(data.get("trust_annotations"), "trust_annotations", place)
     programs = frozenset(_texts(data.get("trusted_folders", tuple(TRUSTED)), "trusted_folders", place))
@@ -68,10 +67,22 @@ def load(
             pin=pin,
             origin=place,
             written=_written(data),
-            guarded=name == GUARDED,
+            guard=_guard(data, narrowing),
         )
     except BadRule as error:  # of a grant
         raise place.bad(error.what, error.problem, position=error.position) from None
+
+
+def _preset(data: Mapping[str, Any]) -> str:
+    """The preset of a policy that names none."""
+    return DEVELOPER if "default" in data else GUARDED
+
+
+def _guard(data: Mapping[str, Any], narrowing: bool) -> Guard:
+    """Whose calls are guarded: those of every agent where a preset says so, else of those whose users the log hears."""
+    if data.get("preset"):
+        return "agents" if data["preset"] == GUARDED else "off"
+    return "off" if narrowing or _preset(data) != GUARDED else "runs"
 
 
 def rules_of(given: Iterable[Mapping[str, Any]], place: DataOrigin = ANYWHERE) -> tuple[Rule, ...]:

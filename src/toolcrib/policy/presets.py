@@ -19,7 +19,9 @@ class Preset(NamedTuple):
 
 
 GUARDED = "guarded"
-"""The preset that asks by where the values of an agent come from."""
+"""The preset that asks by where the values of an agent come from: the one of a policy that names none."""
+DEVELOPER = "developer"
+"""The same without that: the one of a policy that says by its `default` what happens to calls that no rule names."""
 
 PRESETS: dict[str, Preset] = {
     "default": Preset(
@@ -39,5 +41,5 @@ PRESETS: dict[str, Preset] = {
     "pro": Preset(GrantTexts(allow=("*",)), 60, 50),
     "enterprise": Preset(GrantTexts(allow=("*",)), 120, 200),
     GUARDED: Preset(GrantTexts(allow=(_READ,), ungranted="ask"), None, 64),
-    "developer": Preset(GrantTexts(allow=(_READ,), ungranted="ask"), None, 64),
+    DEVELOPER: Preset(GrantTexts(allow=(_READ,), ungranted="ask"), None, 64),
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from toolcrib.findings import Finding
 from toolcrib.policy import capabilities, globs, grant_offers, review, shell
@@ -37,6 +37,9 @@ from toolcrib.tool import Tool
 
 """Where paths start in a session that says nothing: in a folder that no grant of a workspace gives away."""
 
+Guard = Literal["off", "runs", "agents"]
+"""Whose calls are guarded: nobody's, those of runs, whose conversations the log has, or those of every agent."""
+
 MOST = 4096
 NO_GRANTS = GrantTexts()
 
@@ -61,8 +64,8 @@ class RulePolicy:
     globs of sources or namespaces whose annotations count though they are not trusted. `approved` are capabilities
     that a person allowed where a grant asks; they count for the calls that were approved alone. `preset` names the one
     it began with, for the limits that it has. A program in `trusted_folders` is known by its name alone. `written` are
-    the grants without those of the preset, and `origin` is where all of it stands, for whoever reviews it. Where it
-    is `guarded`, calls of agents ask by where their values come from.
+    the grants without those of the preset, and `origin` is where all of it stands, for whoever reviews it. `guard` says
+    which calls ask by where their values come from.
     """
 
     default: Default = "auto"
@@ -77,7 +80,7 @@ class RulePolicy:
     pin: Pin | None = None
     origin: DataOrigin = ANYWHERE
     written: GrantTexts = NO_GRANTS
-    guarded: bool = False
+    guard: Guard = "off"
     _set: RuleSet = field(init=False, repr=False)
     _known: dict[Tool, _ToolFacts] = field(init=False, repr=False, default_factory=dict)
     _bound: dict[Folders, Grants] = field(init=False, repr=False, default_factory=dict)
@@ -110,8 +113,8 @@ class RulePolicy:
             BadRule: a pattern does not fit the kind of an argument.
         """
         known = self._known.get(tool) or self.known(tool)
-        if known.guarded and _is_agent(session):
-            return self._guard(session, tool, known, arguments()).verdict
+        if known.guarded and self._guards(session):
+            return self._guarded(session, tool, known, arguments()).verdict
         return known.verdict or self._judge(session, tool, known, arguments()).verdict
 
     def explain(self, session: Subject, tool: Tool, arguments: Arguments) -> Explanation:
@@ -125,7 +128,7 @@ class RulePolicy:
         if refusal is not None:
             return Explanation(refusal)
         known = self.known(tool)
-        judge = self._guard if known.guarded and _is_agent(session) else self._judge
+        judge = self._guarded if known.guarded and self._guards(session) else self._judge
         found = judge(session, tool, known, arguments())
         return found._replace(notes=(*found.notes, *_notes(found.needs)))
 
@@ -135,7 +138,7 @@ class RulePolicy:
 
     def doubts(self, session: Subject, tool: Tool, arguments: Arguments) -> list[dict[str, Any]]:
         """What the guard asks about, value by value, for whoever shows the question."""
-        if not (self.known(tool).guarded and _is_agent(session)):
+        if not (self.known(tool).guarded and self._guards(session)):
             return []
         from toolcrib.policy.guard import told
 
@@ -225,7 +228,7 @@ class RulePolicy:
     def _work_out(self, tool: Tool) -> _ToolFacts:
         plan = self._set.plan(tool)
         names = (tool.source, tool.namespace)
-        guarded = self.guarded and _concerns(tool)
+        guarded = self.guard != "off" and _concerns(tool)
         known = _ToolFacts(
             plan.rules,
             capabilities.kinds_of(tool.capabilities, tool.input_schema),
@@ -243,7 +246,13 @@ class RulePolicy:
         verdict = strictest([part.verdict, *self._pinned(tool)])
         return known._replace(verdict=verdict._replace(detail=detail((), (part,))))
 
-    def _guard(self, session: Subject, tool: Tool, known: _ToolFacts, args: Mapping[str, Any]) -> Explanation:
+    def _guards(self, session: Subject) -> bool:
+        """True if a model chose the arguments of the call, and it is one of those that are guarded."""
+        if getattr(session, "agent", None) is None or not getattr(session, "direct", True):
+            return False
+        return self.guard == "agents" or getattr(session, "in_run", False)
+
+    def _guarded(self, session: Subject, tool: Tool, known: _ToolFacts, args: Mapping[str, Any]) -> Explanation:
         """The same for a call of an agent: where no rule speaks, it depends on where its values come from."""
         found = self._judge(session, tool, known, args) if known.verdict is None else Explanation(known.verdict)
         said = found.verdict
@@ -286,11 +295,6 @@ class RulePolicy:
                 yield Need(wanted.text, "allow", "approved by a person")
             else:
                 yield Need(wanted.text, judged.effect, judged.pattern, _message(wanted, judged, grants))
-
-
-def _is_agent(session: Subject) -> bool:
-    """True if a model chose the arguments of the call."""
-    return getattr(session, "agent", None) is not None and getattr(session, "direct", True)
 
 
 def _concerns(tool: Tool) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.agent.place import UNGUARDED
 from tests.requirements import requirement
 from tests.serve.api.place import Desk, desk, until
 from tests.serve.tools import TOOLS
@@ -34,7 +35,7 @@ async def served() -> AsyncIterator[Desk]:
         ],
         model=ScriptedModel(SCRIPT),
     )
-    async with desk(Crib(TOOLS, agents=agents)) as made:
+    async with desk(Crib(TOOLS, agents=agents, policy=UNGUARDED)) as made:
         yield made
 
 
@@ -49,7 +50,7 @@ async def test_agents_and_who_may_reach_whom(served: Desk) -> None:
 
 async def test_the_instructions_of_an_agent_are_for_who_looks_after_the_server() -> None:
     agents = Agents([Agent(name="desk", instructions="The password is 7.")], model=ScriptedModel(SCRIPT))
-    crib = Crib(TOOLS, agents=agents)
+    crib = Crib(TOOLS, agents=agents, policy=UNGUARDED)
     keys = Keyring(lambda: crib.store, crib.pipeline.clock.now)
     async with desk(crib, guard=keys) as served:
         root, ada = [
@@ -99,7 +100,7 @@ async def test_a_person_may_choose_any_agent_that_exists_and_no_other() -> None:
         [Agent(name="desk"), Agent(name="stranger")],
         model=ScriptedModel({"desk": [{"text": "desk"}], "stranger": [{"text": "stranger"}]}),
     )
-    async with desk(Crib(TOOLS, agents=agents)) as served:
+    async with desk(Crib(TOOLS, agents=agents, policy=UNGUARDED)) as served:
         session = await served.open()
         path = f"/sessions/{session}/messages"
         assert (await served.post(path, text="hi", wait=True))["answer"] == "desk"

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.agent.place import UNGUARDED
 from tests.requirements import requirement
 from tests.serve.api.place import Desk, desk, good, until
 from tests.serve.place import TASKS, Place
@@ -69,7 +70,7 @@ class Keys(NamedTuple):
 def _crib() -> Crib:
     said = [{"text": f"It is {SECRET}"}] * 8
     agents = Agents([Agent(name="desk", instructions="Help.", tools=["vault.*"])], model=ScriptedModel({"desk": said}))
-    return Crib([build, reveal, burn], agents=agents, default_namespaces=["forge"])
+    return Crib([build, reveal, burn], agents=agents, default_namespaces=["forge"], policy=UNGUARDED)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.agent.place import UNGUARDED
 from tests.npm import node
 from tests.serve.api.place import SOON_S, Desk, desk
 from toolcrib import Context, Crib, Tool, tool
@@ -35,7 +36,8 @@ TOOLS: tuple[Tool, ...] = (find, refund)
 def crib(turns: Mapping[str, Sequence[Mapping[str, Any]]], *agents: Agent, tools: Sequence[Any] = TOOLS) -> Crib:
     """A crib whose agents say and call what stands in `turns`, by agent."""
     made = agents or (Agent(name="desk", instructions="Help.", tools=["shop.*", "client.*"]),)
-    return Crib(list(tools), agents=Agents(list(made), model=ScriptedModel(turns)), default_namespaces=["shop"])
+    team = Agents(list(made), model=ScriptedModel(turns))
+    return Crib(list(tools), agents=team, default_namespaces=["shop"], policy=UNGUARDED)
 
 
 class Client:
