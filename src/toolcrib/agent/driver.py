@@ -70,27 +70,33 @@ class Driver:
         self, message: str | Sequence[str | Mapping[str, Any]], agent: str | None, mode: str | None, key: str | None
     ) -> RunOutcome:
         """Take a message, and return when the run that took it is over or waits for somebody; see `Agents.send`."""
-        session = self.session
-        if mode not in (None, *MODES):
-            raise Refused("invalid_arguments", f"'{mode}' is no mode of a message", f"use {', '.join(MODES)}")
-        if session.closing:
-            raise Refused("unavailable", "Session is closing")
-        if session.shut:
-            raise Refused("unavailable", "Session is closed", "open it again first")
-        if agent is not None:
-            self.agents.registry.choose(agent)
-        if isinstance(message, str):
-            content = MessageContent(message)
-        else:
-            content = MessageContent.of(message, session.pipeline.limits.message_bytes)
-        for id, data in content.files.items():  # before the message, which names them
-            await self.log.store.keep(session.id, id, data)
+        if mode is not None or agent is not None or self.session.closing or self.session.shut:
+            self._check(agent, mode)
+        content = MessageContent(message) if isinstance(message, str) else await self._content(message)
         async with self._entering:
             place, new = await self._enter(content, agent, mode, key)
         if new and mode == "interrupt" and self.conversation.foreground is not None and isinstance(place, int):
-            await session.interrupt()
+            await self.session.interrupt()
         self.drive()
         return await self._outcome(place)
+
+    def _check(self, agent: str | None, mode: str | None) -> None:
+        """Refuses a message that nobody can take."""
+        if mode not in (None, *MODES):
+            raise Refused("invalid_arguments", f"'{mode}' is no mode of a message", f"use {', '.join(MODES)}")
+        if self.session.closing:
+            raise Refused("unavailable", "Session is closing")
+        if self.session.shut:
+            raise Refused("unavailable", "Session is closed", "open it again first")
+        if agent is not None:
+            self.agents.registry.choose(agent)
+
+    async def _content(self, message: Sequence[str | Mapping[str, Any]]) -> MessageContent:
+        """A message of texts and blocks, whose files are kept before it is: it names them."""
+        content = MessageContent.of(message, self.session.pipeline.limits.message_bytes)
+        for id, data in content.files.items():
+            await self.log.store.keep(self.session.id, id, data)
+        return content
 
     async def _enter(
         self, content: MessageContent, agent: str | None, mode: str | None, key: str | None
@@ -418,9 +424,8 @@ class Driver:
             known = self._bases[agent] = (view, policy, toolset.of_session(self, agent))
         return known[2]
 
-    def request(self, run: AgentRun) -> CompletionRequest:
+    def request(self, run: AgentRun, agent: Agent) -> CompletionRequest:
         """What the model of a run is asked now."""
-        agent = self.agent(run.agent, run)
         tools, view, system = self.toolset(run, agent), run.line.view, agent.instructions
         if "{{" in system:
             system = templates.filled(system, templates.values(self.session, agent))
@@ -444,8 +449,6 @@ class Driver:
 
     async def fitted(self, request: CompletionRequest, agent: Agent) -> CompletionRequest:
         """A request with the files that the model of an agent takes."""
-        if not any(message.parts for message in request.messages):
-            return request
         return await attachments.fitted(request, self.model(agent), self._kept_file)
 
     async def _kept_file(self, id: str) -> bytes | None:

@@ -80,14 +80,16 @@ class Loop:
         while run.finished is None:
             if run.interrupted:
                 await self.cancelled()
-            elif not run.turn_at:
-                await self._turn()
+                continue
+            agent = self.driver.agent(run.agent, run)
+            if not run.turn_at:
+                await self._turn(agent)
             elif run.reply is None:
-                await self._ask()
-            elif (came := await self._calls()) == "waiting":
+                await self._ask(agent)
+            elif (came := await self._calls(agent)) == "waiting":
                 return
             elif came == "done":
-                await self._conclude()
+                await self._conclude(agent)
 
     async def waits(self) -> bool:
         """True if all that it waits for still waits for somebody: then nobody need go on with it."""
@@ -109,73 +111,70 @@ class Loop:
         """Appends events of the run, as long as this process has its lease, or the call that it belongs to."""
         await self.log.write(*events, run=self.run, read=read, maker=self.parent)
 
-    @property
-    def agent(self) -> Agent:
-        """The agent that runs it now."""
-        return self.driver.agent(self.run.agent, self.run)
-
     # A turn
 
-    async def _turn(self) -> None:
+    async def _turn(self, agent: Agent) -> None:
         """Takes what was said meanwhile, and starts the next turn."""
-        run, last = self.run, self.run.last_words
-        if self.parent is None and self.driver.session._left_by_owner:
+        run, driver = self.run, self.driver
+        if self.parent is None and driver.session._left_by_owner:
             raise asyncio.CancelledError  # what is left to do is done when the session is opened again
-        if "window" in self.agent.model_settings or size(run.line.view) > FEW:
-            await self._compact()
-        events = [*await self.driver.late(run), *(one.taken_by(run.id) for one in waiting_for(self.driver, run))]
-        started = TurnStarted(run.id, run.turn + 1, run.agent, self._model(), last)
+        if "window" in agent.model_settings or size(run.line.view) > FEW:
+            await self._compact(agent)
+        events: list[EventData] = [*await driver.late(run)] if driver.conversation.noted or driver.session.live else []
+        if driver.conversation.queue:
+            events += [one.taken_by(run.id) for one in waiting_for(driver, run)]
+        started = TurnStarted(run.id, run.turn + 1, run.agent, _model_name(agent), run.last_words)
         await self._write(*events, started, read=run.parent is None)
 
-    def _model(self) -> str | None:
-        """The name of the model, where it has one."""
-        model = self.agent.model
-        return model if isinstance(model, str) else None
-
-    async def _ask(self) -> None:
+    async def _ask(self, agent: Agent) -> None:
         """Has the model reply, and commits what it said with the calls that it makes."""
         driver, run = self.driver, self.run
         stream = ReplyStream(self.log, run, self.parent)
         try:
-            request = await driver.fitted(driver.request(run), self.agent)
-            work = self._replied(stream, request)
+            request = driver.request(run, agent)
+            if any(message.parts for message in request.messages):
+                request = await driver.fitted(request, agent)
+            work = self._replied(stream, request, agent)
             reply = await (driver.foreground_reply(run, work) if self.parent is None else work)
-        except ModelError as error:
-            if error.code == "too_large" and await self._compact(size(run.line.view) // 2):
-                return  # it is asked again, with less
+        except asyncio.CancelledError:
+            if self.parent is not None or not driver.halted(run):
+                raise
+            await self.log.catch_up()  # the log says by now that the run is interrupted
+        except (ToolcribError, OSError, ValueError, RuntimeError, LookupError, TypeError) as error:
+            await self._not_replied(error, agent)
+        else:
+            await self._said(reply, stream, agent)
+
+    async def _not_replied(self, error: Exception, agent: Agent) -> None:
+        """Ends the run, unless the model could not read so much: then it is asked again, with less."""
+        run = self.run
+        if isinstance(error, ModelError):
+            if error.code == "too_large" and await self._compact(agent, size(run.line.view) // 2):
+                return
             await self._end("failed", code=error.code, detail=error.message, asked=self._since(0))
             return
-        except asyncio.CancelledError:
-            if self.parent is None and driver.halted(run):
-                await self.log.catch_up()  # the log says by now that the run is interrupted
-                return
-            raise
-        except (ToolcribError, OSError, ValueError, RuntimeError, LookupError, TypeError) as error:
-            log.exception("the model of agent %s failed", run.agent)
-            code = error.code if isinstance(error, Refused) else "internal"
-            await self._end("failed", code=code, detail=str(error) or type(error).__name__, asked=self._since(0))
-            return
-        await self._said(reply, stream)
+        log.error("the model of agent %s failed", run.agent, exc_info=error)
+        code = error.code if isinstance(error, Refused) else "internal"
+        await self._end("failed", code=code, detail=str(error) or type(error).__name__, asked=self._since(0))
 
     def _since(self, thought: int) -> int | None:
         """How often the model was asked since the log was told last, unless that is what a reader thinks anyway."""
         requests, self._requests = self._requests, 0
         return None if requests == thought else requests
 
-    async def _replied(self, stream: ReplyStream, request: CompletionRequest) -> ModelReply:
+    async def _replied(self, stream: ReplyStream, request: CompletionRequest, agent: Agent) -> ModelReply:
         """What the model replies; how often it was asked is counted, whatever came of it."""
         try:
-            agent = self.agent
             return await replied(stream, self.driver.model(agent), request, agent)
         finally:
             self._requests += stream.asked
 
-    async def _said(self, reply: ModelReply, stream: ReplyStream) -> None:
+    async def _said(self, reply: ModelReply, stream: ReplyStream, agent: Agent) -> None:
         run, driver = self.run, self.driver
         calls: list[CallRequestRecord] | None = None
         requests = self._since(1)
         if reply.calls and not run.last_words:
-            tools = driver.toolset(run, self.agent).callable
+            tools = driver.toolset(run, agent).callable
             calls = [await self._declared(call, tools.get(call.name)) for call in reply.calls]
         message = MessageAdded(
             role="assistant",
@@ -209,10 +208,10 @@ class Loop:
 
     # Its calls
 
-    async def _calls(self) -> Literal["done", "waiting", "again"]:
+    async def _calls(self, agent: Agent) -> Literal["done", "waiting", "again"]:
         """Starts what has not started, in order, transfers last, and returns when all are done or wait for somebody."""
-        run, driver = self.run, self.driver
-        tools = driver.toolset(run, self.agent).callable
+        run = self.run
+        tools = self.driver.toolset(run, agent).callable
         for note in run.notes:
             if note.state == "new" and not note.calls("transfer_to_agent"):  # which runs last, after all beside it
                 await self._start(note, tools.get(note.said))
@@ -333,37 +332,46 @@ class Loop:
 
     # Its end
 
-    async def _conclude(self) -> None:
+    async def _conclude(self, agent: Agent) -> None:
         """All calls are done: the run goes on, with this agent or another, or ends."""
-        run, agent = self.run, self.agent
-        if run.reply is None:  # another process has gone on with it, and asks the model itself
+        run, reply, now = self.run, self.run.reply, self.log.clock.now()
+        if reply is None:  # another process has gone on with it, and asks the model itself
             holder = self.parent or self.log.lease
             await holder.make_sure()
             holder.heed()
             return
-        now = self.log.clock.now()
-        turn = self._turn_finished(now)
-        ended = next(
-            (n.result.metadata["finish"] for n in run.notes if n.result and "finish" in n.result.metadata), None
-        )
+        took, usage = round((now - run.turn_at) * 1000, 3), run.turn_usage.data()
+        turn = TurnFinished(run.id, run.turn, run.agent, _model_name(agent), usage, reply.finish, took)
+        if not reply.calls:
+            await self._answered(agent, reply, turn)
+        elif any(note.steers for note in reply.calls):
+            await self._steered(agent, turn)
+        elif (stop := stopped(agent.stop, run.course_now(now), agent.max_turns)) is None:
+            await self._write(turn)
+        elif agent.on_limit == "answer":
+            run.last_words = True
+            await self._write(turn)
+        else:
+            await self._end("stopped", turn, code=stop[0], detail=stop[1])
+
+    async def _steered(self, agent: Agent, turn: TurnFinished) -> None:
+        """A tool has handed the conversation over, or ended the run with an answer."""
+        run = self.run
         transfer = next((note for note in run.notes if note.transferred), None)
         if transfer is not None and (refused := self._refused(transfer)) is not None:
             await self._write(MessageAdded(role="note", content=harmless(refused), run=run.id), turn)
             return
-        if ended is not None:
-            await self._end("answered", turn, answer=ended["answer"])
-        elif not run.notes:
-            await self._answered(turn)
-        elif (stop := stopped(agent.stop, run.course_now(now), None if transfer else agent.max_turns)) is not None:
-            await self._stopped(turn, transfer, *stop)
+        results = [note.result for note in run.notes if note.result is not None]
+        finish = next((one.metadata["finish"] for one in results if "finish" in one.metadata), None)
+        if transfer is None or finish is not None:
+            await self._end("answered", turn, answer=None if finish is None else finish["answer"])
+            return
+        stop = stopped(agent.stop, run.course_now(self.log.clock.now()))
+        handed = await self._handed(agent, transfer)
+        if stop is None:
+            await self._write(*handed, turn)
         else:
-            await self._write(*(await self._handed(transfer) if transfer else ()), turn)
-
-    def _turn_finished(self, now: float) -> TurnFinished:
-        run, reply = self.run, self.run.reply
-        assert reply is not None
-        took, usage = round((now - run.turn_at) * 1000, 3), run.turn_usage.data()
-        return TurnFinished(run.id, run.turn, run.agent, self._model(), usage, reply.finish, took)
+            await self._end("stopped", *handed, turn, code=stop[0], detail=stop[1])
 
     def _refused(self, note: CallNote) -> str | None:
         """Why a handover that the log holds may not be; whoever ran the tool may not have looked."""
@@ -375,41 +383,41 @@ class Loop:
             return error.message
         return None
 
-    async def _handed(self, note: CallNote) -> list[EventData]:
+    async def _handed(self, agent: Agent, note: CallNote) -> list[EventData]:
         assert note.result is not None and note.result.handover is not None
         scope, handover = self.driver.scope(self.run, self.run.agent), note.result.handover
         summary = None
         if handovers.policy_of(scope.agent, handover.to) == "summary":
-            summary = await self._summary() or "Nobody could summarise what was said before."
+            summary = await self._summary(agent) or "Nobody could summarise what was said before."
             summary = context_window.with_placeholders(summary, self.run.line.view)
         requests = self._since(int(summary is not None))
         return [handovers.event(scope, handover, note.id, summary, requests)]
 
-    async def _summary(self, view: Sequence[TranscriptItem] | None = None) -> str | None:
+    async def _summary(self, agent: Agent, view: Sequence[TranscriptItem] | None = None) -> str | None:
         """What the model of the agent says of the conversation, or of a part of it; None where it says nothing."""
-        request = self.driver.request(self.run)
+        request = self.driver.request(self.run, agent)
         messages = request.messages if view is None else (request.messages[0], *rendered(view))
         request = replace(request, messages=(*messages, Message("user", SUMMARISE)), tools=())
         try:
-            request = await self.driver.fitted(request, self.agent)
-            reply = await self._replied(ReplyStream(self.log, self.run, self.parent, silent=True), request)
+            request = await self.driver.fitted(request, agent)
+            reply = await self._replied(ReplyStream(self.log, self.run, self.parent, silent=True), request, agent)
         except ToolcribError as error:
             log.warning("agent %s could not summarise: %s", self.run.agent, error)
             return None
         return harmless(reply.text) or None
 
-    async def _compact(self, within: int | None = None) -> bool:
+    async def _compact(self, agent: Agent, within: int | None = None) -> bool:
         """Where the history has outgrown the window of the model, a summary takes the place of its oldest part.
 
         With `within` it has to: then what cannot be summarised is left out.
         """
         view = self.run.line.view
-        most = within or await self._window()
+        most = within or await self._window(agent)
         if most is None or size(view) <= most:
             return False
         kept = passed_within(view, most // 2)
         old = view[: len(view) - len(kept)]
-        summary = await self._summary(old) if len(old) > 1 else None
+        summary = await self._summary(agent, old) if len(old) > 1 else None
         if summary is None and within is not None and any(item.role != "note" for item in old):
             summary = context_window.left_out(old)
         if summary is None:
@@ -419,33 +427,25 @@ class Loop:
         await self._write(Compacted(self.run.id, self.run.agent, first, last, summary, requests))
         return True
 
-    async def _window(self) -> int | None:
+    async def _window(self, agent: Agent) -> int | None:
         try:
-            return await context_window.allowed(self.driver.model(self.agent), self.agent)
+            return await context_window.allowed(self.driver.model(agent), agent)
         except Exception as error:  # noqa: BLE001 - a model may be anybody's; one that cannot be had says so in its reply
             log.warning("agent %s: what its model takes is not known: %s", self.run.agent, error)
             return None
 
-    async def _answered(self, turn: TurnFinished) -> None:
+    async def _answered(self, agent: Agent, reply: TranscriptItem, turn: TurnFinished) -> None:
         """The text is the answer, unless it was cut off or somebody has said something meanwhile."""
-        run, reply = self.run, self.run.reply
-        assert reply is not None
-        cut = reply.finish == "length" and run.cut < MOST_CUT
-        if cut or (waiting_for(self.driver, run) and not run.last_words):
+        run = self.run
+        if reply.finish == "length" and run.cut < MOST_CUT:
             await self._write(turn)
         elif run.last_words:
-            code, detail = _limit(run, self.agent, self.log.clock.now())
+            code, detail = _limit(run, agent, self.log.clock.now())
             await self._end("stopped", turn, code=code, detail=detail, answer=run.answer())
-        else:
-            await self._end("answered", turn, answer=run.answer())
-
-    async def _stopped(self, turn: TurnFinished, transfer: CallNote | None, code: str, detail: str) -> None:
-        handed = await self._handed(transfer) if transfer is not None else ()
-        if self.agent.on_limit == "answer" and transfer is None:
-            self.run.last_words = True
+        elif self.driver.conversation.queue and waiting_for(self.driver, run):
             await self._write(turn)
         else:
-            await self._end("stopped", *handed, turn, code=code, detail=detail)
+            await self._end("answered", turn, answer=run.answer())
 
     async def _end(self, reason: str, *before: EventData, **said: Any) -> None:
         """Writes the one `run_finished` of the run, behind what ends with it."""
@@ -469,6 +469,11 @@ class Loop:
         await self._look()
         if self.run.finished is None:
             await self._end("cancelled")
+
+
+def _model_name(agent: Agent) -> str | None:
+    """The name of its model, where it has one."""
+    return agent.model if isinstance(agent.model, str) else None
 
 
 def _limit(run: AgentRun, agent: Agent, now: float) -> tuple[str, str]:

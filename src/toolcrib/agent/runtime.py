@@ -230,7 +230,8 @@ class Agents:
                 conversation.advance(event)
                 match event.data:
                     case TurnStarted() as began if (began.run, began.turn) == (run, turn):
-                        return driver.request(conversation.runs[run])
+                        made = conversation.runs[run]
+                        return driver.request(made, driver.agent(made.agent, made))
         raise Refused("not_found", f"No such turn: {turn} of run {run}")
 
 

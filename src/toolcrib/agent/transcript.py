@@ -86,6 +86,11 @@ class CallNote:
         return self.result is not None and self.result.ok and self.result.handover is not None
 
     @property
+    def steers(self) -> bool:
+        """True if it handed the conversation over, or ended its run."""
+        return self.transferred or (self.result is not None and "finish" in self.result.metadata)
+
+    @property
     def text(self) -> str | None:
         """What the model reads of it in its turn; made once, since it is read in each turn from then on."""
         if self._text is None and self.background:
@@ -243,17 +248,18 @@ def rendered(view: Iterable[TranscriptItem]) -> list[Message]:
     messages: list[Message] = []
     used: set[str] = set()
     unfinished: set[str] = set()
+    orphans: set[str] = set()
     for item in view:
         if item.role == "note":
             messages.append(Message("user", item.text, parts=item.parts))
         elif item.role == "user":
             messages.append(Message("user", harmless(item.text), parts=harmless_parts(item.parts)))
         else:
-            messages += _reply(item, used, unfinished)
-    return repaired(messages, unfinished)
+            messages += _reply(item, used, unfinished, orphans)
+    return repaired(messages, unfinished) if orphans else messages
 
 
-def _reply(item: TranscriptItem, used: set[str], unfinished: set[str]) -> Iterable[Message]:
+def _reply(item: TranscriptItem, used: set[str], unfinished: set[str], orphans: set[str]) -> Iterable[Message]:
     """A reply and its results. Of a transfer only the line that the handover made is left."""
     calls: list[ModelCall] = []
     results: list[Message] = []
@@ -265,8 +271,8 @@ def _reply(item: TranscriptItem, used: set[str], unfinished: set[str]) -> Iterab
         calls.append(ModelCall(shown, note.said, note.args))
         if (text := note.text) is not None:
             results.append(Message("tool", text, call=shown, parts=note.parts))
-        elif note.state in ("open", "waiting"):
-            unfinished.add(shown)
+        else:
+            (unfinished if note.state in ("open", "waiting") else orphans).add(shown)
     if item.text or calls:
         yield Message("assistant", item.text, tuple(calls), kept=item.kept if len(calls) == len(item.calls) else None)
         yield from results
