@@ -88,13 +88,16 @@ async def keys() -> AsyncIterator[Keys]:
             done = await wide.call(session, "vault.reveal", {"word": SECRET})
             await wide.post(f"/sessions/{session}/messages", text="Which word?", agent="desk", wait=True)
             await wide.post(f"/sessions/{session}/calls", tool="vault.burn", args={"word": SECRET}, wait=False)
+        wanted = {"tool": "vault.reveal", "args": {"word": SECRET}, "after": 3600}
+        later = await wide.post("/schedules", session=WIDE, **wanted)
+        await wide.post("/schedules", session=NARROWED, **wanted)
         await wide.post(f"/sessions/{NARROWED}/narrow", namespaces=["forge"])
         (asked, *_) = (await wide.get(f"/sessions/{WIDE}/questions"))["items"]
         (run,) = (await wide.get(f"/sessions/{WIDE}/runs"))["items"]
         ids = {"call": done["call"], "run": run["run"], "output": "o", "seq": "2", "agent": "desk", "key": "none"}
         ids |= {
             "file": "0" * 64,
-            "schedule": "none",
+            "schedule": later["id"],
             "server": "none",
             "account": "none",
             "source": "none",

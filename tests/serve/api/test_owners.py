@@ -71,6 +71,35 @@ async def test_what_is_somebody_elses_is_as_unknown_as_what_never_was(desks: dic
     assert str(kept).replace("toolcrib.keys", session) == str(taken)  # whether somebody has it is not told
 
 
+@requirement("aomi.open.2")
+async def test_a_schedule_of_somebody_else_is_as_unknown_as_one_that_never_was(desks: dict[str, Desk]) -> None:
+    ada, eve = desks["ada"], desks["eve"]
+    session = await ada.open("secret-session")
+    made = await ada.post("/schedules", session=session, tool="add", args={"a": 1}, after=3600)
+    call = (await ada.call(session, "add", {"a": 1}))["call"]
+    unknown = await eve.ask("DELETE", "/schedules/never")
+    for id in (made["id"], made["call"], call):
+        foreign = await eve.ask("DELETE", f"/schedules/{id}")
+        assert foreign.status_code == unknown.status_code == 404
+        assert foreign.text == unknown.text.replace("never", id)
+    assert session not in (await eve.ask("GET", "/schedules")).text
+    assert (await eve.ask("GET", f"/schedules?session={session}")).status_code == 404
+    assert [one["id"] for one in (await ada.get("/schedules"))["items"]] == [made["id"]]
+
+
+@requirement("aomi.open.2")
+async def test_no_schedule_waits_for_a_call_of_somebody_else(desks: dict[str, Desk]) -> None:
+    ada, eve = desks["ada"], desks["eve"]
+    session, own = await ada.open("secret-session"), await eve.open()
+    waiting = (await ada.post(f"/sessions/{session}/calls", tool="greet", wait=False))["id"]
+    done = (await ada.call(session, "add", {"a": 1}))["call"]
+    wanted = {"session": own, "tool": "add", "args": {"a": 1}}
+    unknown = await eve.ask("POST", "/schedules", {**wanted, "when": "never"})
+    for call in (waiting, done):
+        foreign = await eve.ask("POST", "/schedules", {**wanted, "when": call})
+        assert (foreign.status_code, foreign.text) == (unknown.status_code, unknown.text.replace("never", call))
+
+
 async def test_lists_hold_only_what_is_ones_own(desks: dict[str, Desk]) -> None:
     ada, eve = desks["ada"], desks["eve"]
     session = await ada.open()

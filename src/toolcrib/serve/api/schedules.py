@@ -116,10 +116,13 @@ async def make(request: ApiRequest) -> ApiReply:
 async def cancel(request: ApiRequest) -> ApiReply:
     """Ends a schedule."""
     id = request.path[0]
-    row = await request.api.crib.store.call(id)
-    if row is None:
+    api = request.api
+    call = await api.crib.store.call(id)
+    row = None if call is None else await api.crib.store.session(call.session)
+    if call is None or row is None or not await api.rooms.sees(row, request.principal):
+        # Somebody else's is as unknown as one that never was.
         raise Refused("not_found", f"No such schedule: {id}")
-    session = await request.api.rooms.of(row.session, request.principal)
+    session = await api.rooms.of(call.session, request.principal)
     return json_reply(ScheduleCancelled(id, await session.cancel_schedule(id)))
 
 
