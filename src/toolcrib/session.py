@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from msgspec.json import encode as to_json
 
 from toolcrib._call import answers, cancellation, lifecycle, schedules
-from toolcrib._call.fence import AWAITED, DURABLE, NOBODY, Caller
+from toolcrib._call.call_facts import AWAITED, DURABLE, NOBODY, Caller
 from toolcrib._call.history import result
 from toolcrib._call.host import CallHost
 from toolcrib._call.lifecycle import waits_for_children
@@ -288,11 +288,9 @@ class Session(Lists):
         `cancel_on_disconnect`. Whatever happens inside the call is in the result; nothing is raised.
         """
         live = await self._accept(self._request(tool, args, options), AWAITED)
-        if live.background and live.row is not None:
+        if live.admission.background and live.row is not None:
             return queued(live.row.id)
-        if live.result is not None:
-            return live.result
-        return await self._outcome(live)
+        return live.result or await self._outcome(live)
 
     async def _accept(self, request: CallRequest, caller: Caller = NOBODY) -> LiveCall:
         """What the store cannot take is told to the caller of the call; nothing of it was accepted."""
@@ -369,10 +367,8 @@ class Session(Lists):
                 arguments = args if type(args) is bytes and args.isascii() else read_arguments(args)
         except BadArguments as error:
             arguments, problem = b"null", error
-        if not options:
-            options = PLAIN
-        elif not isinstance(options, CallOptions):
-            options = CallOptions.of(options)
+        if not isinstance(options, CallOptions):
+            options = CallOptions.of(options) if options else PLAIN
         id, name = id or self.pipeline.new_id(), tool if type(tool) is str else name_of(tool)
         return CallRequest(self, id, name, arguments, self.pipeline.clock.now(), options, origin, problem)
 
@@ -398,15 +394,19 @@ class Session(Lists):
         """The result of a call that was accepted here; waits until it is done."""
         try:
             await live.ended()
-            if live.outcome is not None:
-                event = await live.outcome
-                await self._see(event)
-                return result(event.data)
-            return live.result or await self.result(live.id if live.row is None else live.row.id)
+            return live.result or await self._outcome_elsewhere(live)
         except asyncio.CancelledError:
             if live.request.options.cancel_on_disconnect:
                 self._disconnected(live)
             raise
+
+    async def _outcome_elsewhere(self, live: LiveCall) -> Result:
+        """The result of a call that ended in another process, or that waited in between."""
+        if live.outcome is None:
+            return await self.result(live.id if live.row is None else live.row.id)
+        event = await live.outcome
+        await self._see(event)
+        return result(event.data)
 
     def _disconnected(self, live: LiveCall) -> None:
         failure = live.failure("cancelled", "Cancelled: nobody waits for it any more")

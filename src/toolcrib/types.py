@@ -1,4 +1,4 @@
-"""The contract: every noun of Toolcrib as a value. Standard library only; nothing here runs anything."""
+"""The contract: every noun of Toolcrib as a value. Nothing here runs anything."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
-from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, TypedDict, Unpack, get_args
+from typing import Any, Literal, NamedTuple, get_args
+
+import msgspec
 
 from toolcrib.media import BLOCKS, Media, block_type, encoded, guessed_type, joined, media_of
 
@@ -343,98 +344,37 @@ def content_of(data: bytes) -> Block | str:
         return block(block_type(guessed_type(data)), data=data)
 
 
-_MISSING: Any = object()
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
-
-
-class ResultExtras(NamedTuple):
+class ResultExtras(msgspec.Struct, kw_only=True, eq=False):
     """What few results have: a message on success, effects, and calls to be made later."""
 
     message: str | None = None
-    effects: tuple[SideEffect, ...] = ()
-    schedules: tuple[Schedule, ...] = ()
+    effects: Sequence[SideEffect | Mapping[str, Any]] = ()
+    schedules: Sequence[Schedule | Mapping[str, Any]] = ()
     planned: tuple[Any, ...] = ()
-    """What is written for the schedules."""
+    """What the runtime writes for the schedules."""
+    encoded: bytes | None = None
+    """The JSON text of the data, where it is known."""
 
 
-NO_EXTRAS = ResultExtras()
-
-
-class ExtraKeywords(TypedDict, total=False):
-    """What few results have."""
-
-    message: str | None
-    effects: Sequence[SideEffect | Mapping[str, Any]]
-    schedules: Sequence[Schedule | Mapping[str, Any]]
-
-
-def _extras(
-    message: str | None = None,
-    effects: Sequence[SideEffect | Mapping[str, Any]] = (),
-    schedules: Sequence[Schedule | Mapping[str, Any]] = (),
-) -> ResultExtras:
-    if message is None and not effects and not schedules:
-        return NO_EXTRAS
-    made = [SideEffect(**effect) if isinstance(effect, Mapping) else effect for effect in effects]
-    later = [Schedule(**call) if isinstance(call, Mapping) else call for call in schedules]
-    return ResultExtras(message, tuple(made), tuple(later))
-
-
-class Result:
+class Result(ResultExtras, eq=False):
     """What came out of a call: data or a failure, blocks, state changes, a handover, metadata.
 
     `message` says to model and people what was done. State changes, `effects` and `schedules`, calls to be made later,
-    are written with the end of the call, in one commit, also where it failed.
+    are written with the end of the call, in one commit, also where it failed. They may be plain mappings as well.
     """
 
-    __slots__ = ("_data", "_json", "changes", "content", "extras", "failure", "handover", "metadata")
-
-    def __init__(  # noqa: PLR0913 - the parts of a result
-        self,
-        data: Any = None,
-        content: Sequence[Mapping[str, Any]] = (),
-        failure: Failure | None = None,
-        changes: Sequence[Change | Mapping[str, Any]] = (),
-        handover: Handover | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        *,
-        json: bytes | None = None,
-        **extras: Unpack[ExtraKeywords],
-    ) -> None:
-        self._data = data if json is None else _MISSING
-        self._json = json
-        self.content = content
-        self.failure = failure
-        self.changes: Sequence[Change] = ()
-        if changes:
-            self.changes = [Change(**change) if isinstance(change, Mapping) else change for change in changes]
-        self.handover = handover
-        self.metadata: Mapping[str, Any] = metadata or _NOTHING
-        self.extras = _extras(**extras) if extras else NO_EXTRAS
+    data: Any = None
+    content: Sequence[Mapping[str, Any]] = ()
+    failure: Failure | None = None
+    changes: Sequence[Change | Mapping[str, Any]] = ()
+    handover: Handover | None = None
+    metadata: Mapping[str, Any] = {}
 
     def but(self, **parts: Any) -> Result:
         """Return a copy with other parts."""
-        same = {name: getattr(self, name) for name in ("content", "failure", "changes", "handover", "metadata")}
-        data = {} if "data" in parts or "json" in parts else {"json": self.json}
-        extras = {name: parts.pop(name) for name in ResultExtras._fields if name in parts}
-        copy = Result(**{**same, **data, **parts})
-        copy.extras = self.extras._replace(**extras) if extras else self.extras
-        return copy
-
-    @property
-    def message(self) -> str | None:
-        """What the tool says of its success."""
-        return self.extras.message
-
-    @property
-    def effects(self) -> tuple[SideEffect, ...]:
-        """What the tool brought about."""
-        return self.extras.effects
-
-    @property
-    def schedules(self) -> tuple[Schedule, ...]:
-        """The calls that the tool wants to be made later."""
-        return self.extras.schedules
+        if "data" in parts:
+            parts.setdefault("encoded", None)
+        return msgspec.structs.replace(self, **parts)
 
     @property
     def ok(self) -> bool:
@@ -442,18 +382,25 @@ class Result:
         return self.failure is None
 
     @property
-    def data(self) -> Any:
-        """The result as JSON data."""
-        if self._data is _MISSING:
-            self._data = json.loads((self._json or b"null").decode("utf-8", "surrogatepass"))
-        return self._data
+    def is_bare(self) -> bool:
+        """True if it has data and nothing else."""
+        return not (
+            self.failure
+            or self.content
+            or self.metadata
+            or self.changes
+            or self.handover
+            or self.effects
+            or self.schedules
+            or self.message is not None
+        )
 
     @property
     def json(self) -> bytes:
         """The JSON text of the data."""
-        if self._json is None:
-            self._json = _compact(self._data).encode()
-        return self._json
+        if self.encoded is None:
+            self.encoded = _compact(self.data).encode()
+        return self.encoded
 
     @property
     def text(self) -> str:
@@ -466,7 +413,7 @@ class Result:
         parts = tuple(map(_part, self._shown())) if self.failure is None else ()
         if not any(isinstance(part, Media) for part in parts):
             return ()
-        return (*filter(None, (self._head().rstrip("\n"), self.extras.message)), *parts)
+        return (*filter(None, (self._head().rstrip("\n"), self.message)), *parts)
 
     def _head(self) -> str:
         edited = self.metadata.get("edited")
@@ -478,7 +425,7 @@ class Result:
     def _body(self) -> str:
         if self.failure is not None:
             return str(self.failure)
-        text, message = self._output(), self.extras.message
+        text, message = self._output(), self.message
         if message is None:
             return "(no output)" if text is None else text
         return f"{message}\n{text}" if text else message
@@ -498,13 +445,29 @@ class Result:
         return self._parts() == other._parts()
 
     def _parts(self) -> tuple[Any, ...]:
-        rest = (self.handover, dict(self.metadata), self.extras)
-        return (self.data, list(self.content), self.failure, list(self.changes), *rest)
+        extras = (self.message, effects_of(self), schedules_of(self), self.planned)
+        rest = (changes_of(self), self.handover, dict(self.metadata))
+        return (self.data, list(self.content), self.failure, *rest, *extras)
 
     __hash__ = None  # type: ignore[assignment]  # results hold JSON, which is not hashable
 
     def __repr__(self) -> str:
         return f"Result(ok, {self.data!r})" if self.failure is None else f"Result({self.failure})"
+
+
+def changes_of(result: Result) -> list[Change]:
+    """Return the state changes of a result, whichever way they are written."""
+    return [Change(**change) if isinstance(change, Mapping) else change for change in result.changes]
+
+
+def effects_of(result: Result) -> list[SideEffect]:
+    """Return the effects of a result, whichever way they are written."""
+    return [SideEffect(**effect) if isinstance(effect, Mapping) else effect for effect in result.effects]
+
+
+def schedules_of(result: Result) -> list[Schedule]:
+    """Return the calls that a result wants to be made later, whichever way they are written."""
+    return [Schedule(**call) if isinstance(call, Mapping) else call for call in result.schedules]
 
 
 def _part(block: Mapping[str, Any]) -> str | Media:

@@ -253,7 +253,7 @@ async def test_nothing_that_a_value_raises_when_it_is_looked_at_escapes(
     open_crib: OpenCrib, raiser: Callable[[], object]
 ) -> None:
     class Odd(Result):
-        @property
+        @property  # type: ignore[misc]
         def data(self) -> Any:
             return raiser()
 

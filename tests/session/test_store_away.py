@@ -9,7 +9,7 @@ import pytest
 
 from tests.requirements import requirement
 from toolcrib import Change, Context, Crib, Result, Session, StoreError, StoreUnavailable, tool
-from toolcrib._call import pipeline
+from toolcrib._call import late_writes
 from toolcrib.store.sqlite.store import SqliteStore
 
 KEYS: dict[str, Any] = {"total": "add"}
@@ -196,7 +196,7 @@ async def test_a_child_that_ends_while_its_crib_starts_is_recorded_before_its_pa
 async def test_the_end_of_a_stopped_parent_waits_for_that_of_its_child(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "RETRY_S", 0.02)
+    monkeypatch.setattr(late_writes, "RETRY_S", 0.02)
     begun = asyncio.Event()
     store = WithoutEnds(f"sqlite:///{tmp_path}/log.db", inner=5, outer=1)
     async with Crib(nested(begun), store=store) as crib:

@@ -144,12 +144,11 @@ class Admission:
                 await self._charge(request, tool, parsed)
         except _Refusal as refusal:
             return look.rejected(refusal)
-        background = options.background
+        background, shown, secrets = options.background, look.shown, look.secrets
         if background is None:
             background = tool.background
-        shown, secrets = look.shown, look.secrets
-        plain = options is PLAIN and request.origin is TOP and not (background or secrets or look.given or look.label)
-        plain = plain and shown is None
+        plain = options is PLAIN and request.origin is TOP and shown is None
+        plain = plain and not (background or secrets or look.given or look.label)
         bounded = tool.serial or tool.upstream is not None or tool.limits.concurrency is not None
         bound = _bound(request, tool) if bounded else None
         return Admitted(

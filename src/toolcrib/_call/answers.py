@@ -381,7 +381,7 @@ async def go_on(session: Session, live: LiveCall, admission: Admitted | Rejected
         admission = await pipeline.admission.admit(live.request, pipeline.check_context, history=live.history)
         live.admit(admission)
     if isinstance(admission, Rejected):
-        await pipeline.conclude(live, Result(failure=admission.failure, metadata=admission.metadata))
+        await pipeline.conclude(live, Result(failure=admission.failure, metadata=admission.metadata or {}))
         return
     asks = _still_asks(live, admission)
     if asks is not None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolcrib._call.isolation import run_isolated
-from toolcrib._call.live_call import LiveCall
 from toolcrib._call.streams import drain_async, drain_thread
 from toolcrib.tool import Tool
+
+if TYPE_CHECKING:
+    from toolcrib._call.live_call import LiveCall
 
 
 async def run_body(live: LiveCall, tool: Tool, context: Any) -> Any:

@@ -8,7 +8,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from toolcrib._call.answers import end_waiting, revive
-from toolcrib._call.live_call import WITH_PARENT, LiveCall
+from toolcrib._call.call_parts import WITH_PARENT
+from toolcrib._call.live_call import LiveCall
 from toolcrib.errors import Refused, StoreError
 from toolcrib.events import Done, Event, StopWanted
 from toolcrib.store import Row
@@ -105,7 +106,7 @@ async def _end(session: Session, row: Row, failure: Failure) -> bool:
     """Ends a call that nobody runs."""
     live = await revive(session, row, await session.history(row))
     metadata = {"may_have_run": True} if row.state == "running" and row.effect == "once" else None
-    return await session.pipeline.end_parked(live, row, Result(failure=failure, metadata=metadata), [])
+    return await session.pipeline.end_parked(live, row, Result(failure=failure, metadata=metadata or {}), [])
 
 
 def _ended_so(ended: Event, failure: Failure) -> bool:

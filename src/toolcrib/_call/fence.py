@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
-from toolcrib._call.request import Admitted, Recalled, Rejected
+from toolcrib._call.call_facts import CallFacts, Maker
 from toolcrib.context import Parked, Stopped
 from toolcrib.errors import StoreError
 from toolcrib.store import Conflict, Row, Write
 from toolcrib.types import Failure
 
 if TYPE_CHECKING:
-    from toolcrib._call.live_call import LiveCall
-    from toolcrib._call.pipeline import Pipeline
+    pass
 
 
 class StopRequest(NamedTuple):
@@ -28,40 +27,6 @@ class StopRequest(NamedTuple):
 
     failure: Failure
     metadata: Mapping[str, Any] | None = None
-
-
-class Maker(Protocol):
-    """What calls are made on behalf of, and only as long as this process has it: a call, or the run of an agent."""
-
-    @property
-    def in_body(self) -> bool:
-        """Whether it makes calls now."""
-
-    def guard(self, write: Write, on_conflict: Callable[[Conflict], None]) -> None:
-        """Has the store refuse a write once another process has it."""
-
-    def fence(self, row: Row | None) -> None:
-        """Another process has it."""
-
-
-class Caller(NamedTuple):
-    """Whom a call is made for, in this process."""
-
-    awaited: bool = False
-    """Its caller waits for its end."""
-    durable: bool = False
-    """It is in the store before its caller hears of it."""
-    maker: Maker | None = None
-    """What holds it: it is refused once another process has that."""
-    parent: LiveCall | None = None
-    """The call that waits for it, and with which it stops."""
-    on_end: Callable[[LiveCall], None] | None = None
-    """Is told of its end, where an engine brought it."""
-
-
-NOBODY = Caller()
-AWAITED = Caller(awaited=True)
-DURABLE = Caller(durable=True)
 
 
 class Ownership(msgspec.Struct):
@@ -78,32 +43,15 @@ Phase = Literal["open", "concluding", "finished"]
 """Whether the end of a call is yet to come, is being written, or was."""
 
 
-class Fence(msgspec.Struct, eq=False, weakref=True):
+class Fence(CallFacts, eq=False, weakref=True):
     """The part of a call in flight that knows who has it. Its maker is what it is made on behalf of."""
 
-    admission: Admitted | Rejected | Recalled
-    caller: Caller
     row: Row | None = None
     phase: Phase = "open"
     in_body: bool = False
     asked: dict[str, Any] | None = None
     stop_request: StopRequest | None = None
     ownership: Ownership | None = None
-
-    @property
-    def id(self) -> str:
-        """Its id."""
-        return self.admission.request.id
-
-    @property
-    def pipeline(self) -> Pipeline:
-        """What all calls of its crib share."""
-        return self.admission.request.session.pipeline
-
-    @property
-    def maker(self) -> Maker | None:
-        """What it is made on behalf of."""
-        return self.caller.maker
 
     @property
     def concluding(self) -> bool:

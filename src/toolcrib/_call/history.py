@@ -240,7 +240,7 @@ def result(done: EventData) -> Result:
         failure=done.failure,
         changes=() if done.state is None else done.state.changes,
         handover=None if done.handover is None else _handover(done.handover),
-        metadata=done.metadata,
+        metadata=done.metadata or {},
         message=done.message,
     )
 

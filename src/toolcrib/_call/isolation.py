@@ -28,14 +28,13 @@ from operator import attrgetter
 from pathlib import Path
 from queue import SimpleQueue
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 from pydantic_core import to_json
 
 from toolcrib import errors
 from toolcrib._call import history
-from toolcrib._call.live_call import LiveCall
 from toolcrib.context import Deps, OutsideCrib, ThreadContext
 from toolcrib.errors import StreamClosed, ToolFailure
 from toolcrib.events import Done
@@ -44,6 +43,9 @@ from toolcrib.state import Snapshot
 from toolcrib.store.codec import Raw, decode, encode
 from toolcrib.tool import Tool
 from toolcrib.types import Answer, Block, Change, Failure, Result, Schedule, SideEffect, content_of
+
+if TYPE_CHECKING:
+    from toolcrib._call.live_call import LiveCall
 
 MAIN = ("__main__", "__mp_main__")
 START = "import sys; sys.path[:] = {path}; from toolcrib._call.isolation import serve; serve{passed}"
@@ -197,7 +199,7 @@ class Peer:
         if verb == "raised":
             raise Raised(body)
         if verb == "unwritable":
-            self._live.pipeline.note(self._live, Raised(body))
+            self._live.note(Raised(body))
             return Result(failure=Failure("internal", "The tool ran, but its output cannot be written as JSON"))
         return _unpacked(body) if verb == "result" else body
 

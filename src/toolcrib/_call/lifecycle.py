@@ -24,10 +24,10 @@ from toolcrib.events import UNSET, Accepted, Done, EffectReported, Event, Starte
 from toolcrib.policy import Verdict
 from toolcrib.schema import title
 from toolcrib.schema.names import one_line
-from toolcrib.store import Draft, Row, State, Write, draft
-from toolcrib.store.codec import CompactWrite, Raw, decode, digest, encode, event_json, raw
+from toolcrib.store import Conflict, Draft, Row, State, Write, draft
+from toolcrib.store.codec import LARGE, CompactWrite, Raw, decode, digest, encode, event_json, raw
 from toolcrib.tool import Tool
-from toolcrib.types import NO_EXTRAS, By, Call, Result
+from toolcrib.types import By, Call, Result, effects_of
 
 if TYPE_CHECKING:
     from toolcrib._call.live_call import LiveCall
@@ -159,16 +159,9 @@ def new_row(live: LiveCall, state: State, attempt: int = 0) -> Row:
     """Return the first row of a call."""
     call = live.admission
     request, tool = call.request, call.tool
-    row = Row(
-        request.id,
-        request.session.id,
-        call.tool_id or live.name.replace("\0", "\N{REPLACEMENT CHARACTER}") if tool is None else tool.id,
-        "once" if tool is None else tool.does,
-        state,
-        attempt,
-        request.session.pipeline.worker,
-        request.at,
-    )
+    session, effect = request.session, "once" if tool is None else tool.does
+    id = tool.id if tool is not None else call.tool_id or live.name.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    row = Row(request.id, session.id, id, effect, state, attempt, session.pipeline.worker, request.at)
     if not call.is_plain:
         row.background, row.parent, row.key = call.background, request.origin.parent, request.options.key
     return row
@@ -242,6 +235,11 @@ def _moved(old: Row, row: Row, events: Sequence[Draft]) -> Write:
     return Write(row.session, list(events), row, (old.state, old.attempt))
 
 
+def standing(conflict: Conflict) -> Row | None:
+    """Return the row that stands in the way of a call; there is none where it was its maker who may not make it."""
+    return None if conflict.fenced else conflict.row
+
+
 DUE = "due:"
 """What the index has as the question of a call that waits for its time: this, and the id of its schedule."""
 
@@ -265,25 +263,28 @@ def _is_unknown(end: Event) -> bool:
 # What the log says
 
 
-class QuickCall(msgspec.Struct, gc=False):
-    """A call that was read, ran at once and succeeded: its three events in one object of a few words."""
+class PlainCall(msgspec.Struct, gc=False):
+    """What the log says of a plain call that ran at once, its events in one object of a few words.
+
+    It was accepted and it started; where there is a `result`, it also succeeded.
+    """
 
     session: str
     call: str
     tool: Tool
     by: By
     args: bytes
-    result: bytes
     timeout_s: float
     verdict: Verdict
     accepted_at: float
     started_at: float
     at: float
+    result: bytes | None = None
+    count: int = 2
     digest: bytes = b""
-    count: int = 3
 
     def __len__(self) -> int:
-        return 3
+        return self.count
 
     def __getitem__(self, number: int) -> Draft:
         return self._drafts()[number]
@@ -291,13 +292,10 @@ class QuickCall(msgspec.Struct, gc=False):
     def __iter__(self) -> Iterator[Draft]:
         return iter(self._drafts())
 
-    def _drafts(self) -> tuple[Draft, Draft, Draft]:
+    def _drafts(self) -> tuple[Draft, ...]:
         call = self.call
-        return (
-            (self.accepted_at, call, "accepted", self),
-            (self.started_at, call, "started", self),
-            (self.at, call, "done", self),
-        )
+        begun: tuple[Draft, ...] = (self.accepted_at, call, "accepted", self), (self.started_at, call, "started", self)
+        return begun if self.result is None else (*begun, (self.at, call, "done", self))
 
     def lines(self) -> tuple[tuple[float, str, str, bytes], ...]:
         """Time, call, kind and JSON text of each of its events."""
@@ -305,16 +303,15 @@ class QuickCall(msgspec.Struct, gc=False):
 
     def json(self, kind: str) -> bytes:
         """Put together from ready pieces, since a busy store writes little else."""
-        if kind == "done":
-            took = (self.at - self.started_at) * 1000
-            return b'{"ok":true,"data":%b,"duration_ms":%.3f}' % (self.result, took)
+        if kind == "done" and self.result is not None:
+            return b'{"ok":true,"data":%b,"duration_ms":%.3f}' % (self.result, (self.at - self.started_at) * 1000)
         if not self.digest:
             self.digest = digest(self.session, self.call, self.tool.fingerprint, self.args).encode()
         if kind == "started":
             rest = _judged(self.timeout_s, self.verdict)
             return b'{"attempt":1,"args":%b,"digest":"%b",%b' % (self.args, self.digest, rest)
-        head, by = _head(self.tool.id, self.tool.name), _by(self.by)
-        return b'{%b,"args":%b,"by":%b,"digest":"%b","effect":"read"}' % (head, self.args, by, self.digest)
+        head, by, effect = _head(self.tool.id, self.tool.name), _by(self.by), self.tool.does.encode()
+        return b'{%b,"args":%b,"by":%b,"digest":"%b","effect":"%b"}' % (head, self.args, by, self.digest, effect)
 
 
 @lru_cache(10_000)
@@ -342,7 +339,7 @@ _labels: dict[str, str] = {}
 
 def accepted(live: LiveCall, **more: Any) -> Draft:
     """Enough for a client to draw the card, and for another process to run the call."""
-    call, request = live.admission, live.request
+    call, request = live.admission, live.admission.request
     tool, label = call.tool, call.label or request.options.label
     by: Any = Raw(_by(request.options.by))
     data = Accepted(
@@ -355,7 +352,7 @@ def accepted(live: LiveCall, **more: Any) -> Draft:
         **((None if call.is_plain else call.marks()) or {}),
         **more,
     )
-    return (request.at, live.id, "accepted", data)
+    return (request.at, request.id, "accepted", data)
 
 
 def call(live: LiveCall) -> Call:
@@ -388,15 +385,25 @@ def arguments(live: LiveCall) -> Any:
         return live.args.decode("utf-8", "replace")
 
 
-def started(live: LiveCall, attempt: int) -> Draft:
+def started(live: LiveCall, attempt: int, at: float) -> Draft:
     """What really runs, and why it may."""
     data = Started(attempt, arguments(live), live.digest(), live.admission.timeout_s, verdict_of(live))
-    return (live.started_at, live.id, "started", data)
+    return (at, live.id, "started", data)
 
 
-def begun(live: LiveCall) -> list[Draft]:
+def begun(live: LiveCall, at: float) -> list[Draft] | PlainCall:
     """What the log says first of a call that runs at once."""
-    return [accepted(live), started(live, 1)]
+    call = live.admission
+    if call.is_plain and type(call) is Admitted and len(call.parsed.json) <= LARGE:
+        return plain_call(call, at)
+    return [accepted(live), started(live, 1, at)]
+
+
+def plain_call(call: Admitted, started_at: float) -> PlainCall:
+    """The same of a call of which there is nothing to say but its tool and arguments."""
+    request, json = call.request, call.parsed.json
+    session, id, by, at = request.session.id, request.id, request.options.by, request.at
+    return PlainCall(session, id, call.tool, by, json, call.timeout_s, call.verdict, at, started_at, started_at)
 
 
 def verdict_of(live: LiveCall) -> Any:
@@ -405,15 +412,27 @@ def verdict_of(live: LiveCall) -> Any:
     return None if verdict is None else Raw(_verdict(verdict))
 
 
+def has_only_data(result: Result) -> bool:
+    """True if a result succeeded and says nothing beside its data, which is small."""
+    if result.failure or result.handover or result.content or result.metadata or result.message is not None:
+        return False
+    json, more = result.encoded, result.changes or result.effects or result.schedules
+    return json is not None and len(json) <= LARGE and not more
+
+
 def done(
     live: LiveCall, result: Result, now: float, state: StateRecord | None = None, *, of: type[Done] = Done
 ) -> Done:
     """The outcome. Only what is there is written."""
+    began = 0.0 if live.began is None else live.began.at
+    took = round((now - began) * 1000, 3) if began else 0
+    if state is None and not live.admission.background and has_only_data(result):
+        return of(ok=True, data=Raw(result.encoded or b"null"), duration_ms=took)
+    return _whole_done(live, result, took, state, of)
+
+
+def _whole_done(live: LiveCall, result: Result, took: float, state: StateRecord | None, of: type[Done]) -> Done:
     failure, metadata = result.failure, result.metadata
-    took = round((now - live.started_at) * 1000, 3) if live.started_at else 0
-    plain = failure is None and state is None and result.handover is None and result.extras is NO_EXTRAS
-    if plain and not (metadata or result.content or live.background):
-        return of(ok=True, data=raw(result.json), duration_ms=took)
     if failure is not None and live.tool is not None and "definition" in live.tool.metadata:
         metadata = {"definition": live.tool.metadata["definition"]["sha256"], **metadata}
     wake = (live.wake or (live.tool.wake if live.tool is not None else "next_turn")) if live.background else None
@@ -434,29 +453,19 @@ def done(
     )
 
 
-def ending(live: LiveCall, result: Result, now: float, data: Done) -> list[Draft]:
+def ending(live: LiveCall, result: Result, now: float, state: StateRecord | None = None) -> list[Draft]:
     """The last events of a call: what it brought about, and its end."""
-    end = (now, live.id, data.kind, data)
-    if result.extras is NO_EXTRAS:
+    id = live.admission.request.id
+    end: Draft = (now, id, "done", done(live, result, now, state))
+    if not result.effects:
         return [end]
-    return [*(draft(now, live.id, EffectReported(effect.type, effect.data)) for effect in result.effects), end]
+    return [*(draft(now, id, EffectReported(effect.type, effect.data)) for effect in effects_of(result)), end]
 
 
-def quick(live: LiveCall, result: bytes, now: float) -> QuickCall:
-    """All that the log says of a plain call that is over."""
-    call, began = live.admission, live.began
-    assert type(call) is Admitted and began is not None
-    request = call.request
-    return QuickCall(
-        request.session.id,
-        request.id,
-        call.tool,
-        request.options.by,
-        call.parsed.json,
-        result,
-        call.timeout_s,
-        call.verdict,
-        request.at,
-        began.at,
-        now,
-    )
+def succeeded_at_once(live: LiveCall, call: Admitted, result: Result, now: float) -> Write | None:
+    """Write all of a call that only read and never paused; None where its result says more than its data."""
+    if live.began is None or not has_only_data(result):
+        return None
+    events = plain_call(call, live.began.at)
+    events.result, events.at, events.count = result.encoded, now, 3
+    return accept(new_row(live, "done", 1), events)

@@ -6,38 +6,41 @@ It is the only mutable thing of a call, and it is gone when the call is done or 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.json import decode as read_json
 from msgspec.structs import replace
+from pydantic_core import to_json
 
 from toolcrib._call import lifecycle
-from toolcrib._call.failures import failure_of, masked, unavailable
-from toolcrib._call.fence import NOBODY, Caller, Fence, StopRequest
+from toolcrib._call.bodies import run_body
+from toolcrib._call.call_facts import NOBODY, Caller
+from toolcrib._call.call_parts import WITH_PARENT, BodyParts, CallParts, Ties
+from toolcrib._call.failures import unavailable
+from toolcrib._call.fence import StopRequest
 from toolcrib._call.host import CallHost
+from toolcrib._call.outcome import checked, on_purpose, to_result, unwritable
 from toolcrib._call.output import CallOutput
-from toolcrib._call.request import Admitted, CallRequest, Origin, Recalled, Rejected, ToolBound
-from toolcrib.context import AgentScope, Context
-from toolcrib.errors import StoreError
+from toolcrib._call.request import Admitted, CallRequest, Origin, Recalled, Rejected
+from toolcrib.context import AgentScope, Context, Parked, Stopped
+from toolcrib.errors import StoreError, StreamClosed, ToolFailure
 from toolcrib.events import Event
-from toolcrib.schema.redaction import without
 from toolcrib.state import Snapshot
 from toolcrib.store import Draft, Row, Write
-from toolcrib.store.codec import CompactWrite, digest, whole
+from toolcrib.store.codec import CompactWrite, digest
 from toolcrib.store.vault import secret_id
-from toolcrib.tool import Tool
-from toolcrib.types import By, Failure, Result, Wake
+from toolcrib.types import Failure, Result
 
 if TYPE_CHECKING:
     from toolcrib._call.history import History
-    from toolcrib.policy import Policy, Verdict
-    from toolcrib.schema import ParsedArguments
-    from toolcrib.session import Session
+    from toolcrib._call.pipeline import Pipeline
+    from toolcrib.policy import Policy
 
 
-WITH_PARENT = "Cancelled with the call that made it"
+_PLAIN = frozenset({int, str, dict, float, bool, type(None)})
+"""The types of what most tools return."""
 
 
 class Pass(msgspec.Struct):
@@ -47,36 +50,11 @@ class Pass(msgspec.Struct):
     base: Snapshot | None = None
 
 
-class BodyParts(msgspec.Struct):
-    """What few bodies need: the log of earlier passes, a context, output, files."""
-
-    history: History | None = None
-    announce: bool = True
-    retries: int = 0
-    host: CallHost | None = None
-    output: CallOutput | None = None
-    attached: tuple[tuple[str, bytes], ...] = ()
-    scope: AgentScope | None = None
-    digest: tuple[Any, str] | None = None
-
-
-class Ties(msgspec.Struct):
-    """What a call that pauses is tied to: its task, a timer, and who waits for whom."""
-
-    task: asyncio.Task[None] | None = None
-    timer: Any = None
-    children: set[LiveCall] = msgspec.field(default_factory=set)
-    waiters: set[asyncio.Future[None]] = msgspec.field(default_factory=set)
-    outcome: asyncio.Future[Event] | None = None
-
-
-class LiveCall(Fence, eq=False, weakref=True):
+class LiveCall(CallParts, eq=False, weakref=True):
     """One call in flight. What few calls have stands apart, so that a call that needs little costs little."""
 
     began: Pass | None = None
     result: Result | None = None
-    body: BodyParts | None = None
-    ties: Ties | None = None
 
     @classmethod
     def revived(
@@ -105,187 +83,12 @@ class LiveCall(Fence, eq=False, weakref=True):
         live.fail_untaken(error)
         return live
 
-    def _parts(self) -> BodyParts:
-        if self.body is None:
-            self.body = BodyParts()
-        return self.body
-
-    def _tied(self) -> Ties:
-        if self.ties is None:
-            self.ties = Ties()
-        return self.ties
-
     # What was wanted, and what the stages established
-
-    @property
-    def request(self) -> CallRequest:
-        """What its caller wants."""
-        return self.admission.request
-
-    @property
-    def session(self) -> Session:
-        """Its session."""
-        return self.admission.request.session
-
-    @property
-    def session_id(self) -> str:
-        """The id of its session."""
-        return self.session.id
-
-    @property
-    def accepted_at(self) -> float:
-        """When it was made."""
-        return self.request.at
-
-    @property
-    def name(self) -> str:
-        """What its caller called the tool."""
-        return whole(self.request.name)
-
-    @property
-    def by(self) -> By:
-        """Who called."""
-        return self.request.options.by
-
-    @property
-    def run(self) -> Any:
-        """The run of an agent that it belongs to, if there is one."""
-        return self.request.options.run
-
-    @property
-    def agent(self) -> str | None:
-        """The agent that called, if one did."""
-        return self.request.options.agent
-
-    @property
-    def wake(self) -> Wake | None:
-        """What its end does to the agent, where its caller said so."""
-        return self.request.options.wake
-
-    @property
-    def parent_id(self) -> str | None:
-        """The id of the call that made it."""
-        return self.request.origin.parent
-
-    @property
-    def taken(self) -> bool:
-        """True if an engine brought it."""
-        return self.caller.on_end is not None
-
-    @property
-    def nested(self) -> bool:
-        """True if another call made it, whose seat it may have, or an engine brought it."""
-        return self.request.origin.parent is not None or self.taken
-
-    @property
-    def durable(self) -> bool:
-        """True if it is in the store before its caller hears of it."""
-        call = self.admission
-        if self.caller.durable or call.is_plain:
-            return self.caller.durable
-        # Whoever goes on with one that has a secret finds in the log only that there was one.
-        options = call.request.options
-        return options.key is not None or bool(options.background) or call.background or call.shown is not None
-
-    @property
-    def bound(self) -> ToolBound | None:
-        """What holds back the calls of its tool."""
-        return self.admission.bound
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """Texts that nothing of it tells."""
-        return self.admission.secrets
-
-    @property
-    def parent(self) -> LiveCall | None:
-        """The call that waits for it, and with which it stops."""
-        return self.caller.parent
-
-    @property
-    def children(self) -> set[LiveCall]:
-        """The calls that it made and waits for."""
-        return set() if self.ties is None else self.ties.children
-
-    @property
-    def task(self) -> asyncio.Task[None] | None:
-        """What runs it, once it has paused."""
-        return None if self.ties is None else self.ties.task
-
-    @property
-    def outcome(self) -> asyncio.Future[Event] | None:
-        """Its end, where another process may write it."""
-        return None if self.ties is None else self.ties.outcome
-
-    @property
-    def history(self) -> History | None:
-        """What the log says of it, where it goes on."""
-        return None if self.body is None else self.body.history
-
-    @property
-    def announce(self) -> bool:
-        """True if the log has to say that it starts."""
-        return self.body is None or self.body.announce
-
-    @property
-    def retries(self) -> int:
-        """How often it ran again on another state."""
-        return 0 if self.body is None else self.body.retries
-
-    @property
-    def attached(self) -> tuple[tuple[str, bytes], ...]:
-        """Bytes that are kept beside the log with its result."""
-        return () if self.body is None else self.body.attached
 
     @property
     def started_at(self) -> float:
         """When it began to run; 0 where it has not."""
         return 0.0 if self.began is None else self.began.at
-
-    @property
-    def tool(self) -> Tool | None:
-        """Its tool; None where there is none of that name."""
-        return self.admission.tool
-
-    @property
-    def tool_id(self) -> str:
-        """The id of its tool."""
-        return self.admission.tool_id
-
-    @property
-    def parsed(self) -> ParsedArguments | None:
-        """Its arguments as its tool takes them."""
-        return self.admission.parsed
-
-    @property
-    def verdict(self) -> Verdict | None:
-        """What the policy says of it."""
-        return self.admission.verdict
-
-    @property
-    def timeout_s(self) -> float:
-        """How long it may run."""
-        return self.admission.timeout_s
-
-    @property
-    def label(self) -> str:
-        """What it is called where people see it."""
-        return self.admission.label or self.request.options.label
-
-    @property
-    def background(self) -> bool:
-        """True if its caller does not wait for it."""
-        return self.admission.background
-
-    @property
-    def shown(self) -> Any:
-        """Its arguments as they may be seen, where something of them is secret."""
-        return self.admission.shown
-
-    @property
-    def edited(self) -> dict[str, Any] | None:
-        """What an approver changed."""
-        return None if self.history is None else self.history.edited
 
     def admit(self, admission: Admitted | Rejected | Recalled) -> None:
         """Takes what the stages have established."""
@@ -316,7 +119,7 @@ class LiveCall(Fence, eq=False, weakref=True):
     def fail_untaken(self, error: StoreError) -> None:
         """The store did not take it, or nobody knows whether it did: that is its result, unless it has one."""
         failure, doubt = unavailable(error, self.tool), getattr(error, "in_doubt", False)
-        self.result = self.result or Result(failure=failure, metadata={"in_doubt": True} if doubt else None)
+        self.result = self.result or Result(failure=failure, metadata={"in_doubt": True} if doubt else {})
 
     def adopt(self, parent: LiveCall) -> None:
         """Makes it a child of a call in flight, after it was revived."""
@@ -333,16 +136,6 @@ class LiveCall(Fence, eq=False, weakref=True):
         return Origin(self.id, (self.tool_id, *above.ancestors), above.depth + 1)
 
     # What is written of it
-
-    @property
-    def args(self) -> bytes:
-        """The JSON text of the arguments that run."""
-        return self.admission.arguments
-
-    def normalised(self) -> Mapping[str, Any]:
-        """The parsed arguments as plain JSON, defaults filled in."""
-        assert self.tool is not None and self.tool.parser is not None and self.parsed is not None
-        return self.tool.parser.normalised(self.parsed)
 
     @property
     def desk(self) -> AgentScope | None:
@@ -376,13 +169,13 @@ class LiveCall(Fence, eq=False, weakref=True):
 
     def accepted(self, row: Row, events: list[Draft] | CompactWrite) -> Write:
         """Its first write, which holds only while this process holds who made it."""
-        write = lifecycle.accept(row, events)
+        write, maker = lifecycle.accept(row, events), self.caller.maker
         if self.admission.shown is not None and row.state != "done":
             write.keeps = (self.pipeline.vault.sealed(self.session_id, secret_id(self.id), self.args),)
-        if self.maker is not None:
-            self.on_behalf(write, self.maker)
+        if maker is not None:
+            self.on_behalf(write, maker)
         else:  # nobody is kept waiting for what did not begin yet
-            write.on_late = lambda: self.pipeline.retract(self, row)
+            write.on_late = lambda: self.pipeline.late.retract(self, row)
         return write
 
     def attach(self, id: str, data: bytes) -> None:
@@ -410,24 +203,6 @@ class LiveCall(Fence, eq=False, weakref=True):
         nothing = self.shown is None and self.history is None and not self.secrets
         return () if nothing and (self.tool is None or not self.tool.resumes) else (self.id,)
 
-    def failure(
-        self,
-        code: str,
-        message: str,
-        *,
-        retryable: bool | None = None,
-        hint: str | None = None,
-        metadata: Mapping[str, Any] = MappingProxyType({}),
-        reason: str | None = None,
-    ) -> Failure:
-        """A failure of this call, without the values of secret arguments."""
-        made = failure_of(self.tool, code, message, retryable=retryable, hint=hint, metadata=metadata, reason=reason)
-        return masked(made, self.secrets)
-
-    def masked(self, text: str) -> str:
-        """A text without the values of secret arguments."""
-        return without(self.secrets, text) if self.secrets else text
-
     # What its body meets
 
     def context(self) -> Context:
@@ -444,11 +219,6 @@ class LiveCall(Fence, eq=False, weakref=True):
         return parts.host
 
     @property
-    def behind(self) -> Sequence[str] | None:
-        """The calls that it waits for, where its body was let go until one of them ends."""
-        return None if self.body is None or self.body.host is None else self.body.host.behind
-
-    @property
     def output(self) -> CallOutput:
         """What it tells its readers."""
         parts = self._parts()
@@ -456,15 +226,103 @@ class LiveCall(Fence, eq=False, weakref=True):
             parts.output = CallOutput(self)
         return parts.output
 
-    def flush(self) -> None:
-        """Writes all that was put out and held back."""
-        if self.body is not None and self.body.output is not None:
-            self.body.output.flush()
+    # How its body runs
 
-    @property
-    def broken_off(self) -> bool:
-        """Whether its body was stopped or asked something, so that what it gave back counts for nothing."""
-        return self.stop_request is not None or self.asked is not None or self.cut
+    async def execute(self) -> Result | None:
+        """Runs the body from its start; its result, or None where it has to wait."""
+        stop, request = self.stop_request, self.admission.request
+        if stop is not None:
+            return Result(failure=stop.failure, metadata=stop.metadata or {})
+        run, state, pipeline = request.options.run, request.session.state, request.session.pipeline
+        base = state.now if run is None else state.snapshot(run)
+        if self.began is None:  # it only reads, and nothing of it is written yet
+            self.began = Pass(pipeline.clock.now(), base)
+        else:
+            self.began.base = base
+        self.in_body = True
+        try:
+            value = await self._run_body(pipeline)
+        except BaseException as error:  # noqa: BLE001 - SystemExit and the like are only a failed tool
+            return self._raised(error)
+        finally:
+            self.in_body = False
+            if self.stop_request is not None:
+                await self._calm()
+        if self.stop_request is not None or self.asked is not None or self.ownership is not None:
+            return self._interrupted(value)
+        return self.converted(value)
+
+    def _run_body(self, pipeline: Pipeline) -> Awaitable[Any]:
+        call = self.admission
+        assert type(call) is Admitted and call.tool.run is not None
+        tool, layer = call.tool, pipeline.layer
+        if tool.direct is not None and layer is None:
+            return tool.direct(**call.parsed.values)  # type: ignore[no-any-return]
+        context = self.context() if tool.context or layer is not None else None
+        if layer is not None:
+            return layer(context, lambda: run_body(self, tool, context))
+        if tool.mode == "async" and tool.limits.idle_timeout is None:
+            return tool.run(context, call.parsed.values)  # type: ignore[no-any-return,misc]
+        return run_body(self, tool, context)
+
+    def converted(self, value: Any) -> Result:
+        """What a body gave back as a result. Plain data becomes one here, everything else in `outcome`."""
+        tool, limits = self.admission.tool, self.admission.request.session.pipeline.limits
+        assert tool is not None
+        if type(value) not in _PLAIN:
+            return self._converted(lambda: to_result(self, value))
+        try:
+            json = to_json(value, inf_nan_mode="null")
+            data = read_json(json)
+            fits = tool.check_output is None or tool.check_output(data) is None
+        except BaseException as error:  # noqa: BLE001 - a value may raise whatever it likes when it is looked at
+            return unwritable(self, error)
+        if not fits or len(json) > (tool.limits.output_bytes or limits.output_bytes):
+            return self._converted(lambda: checked(self, json, Result()))
+        return Result(data, encoded=json)
+
+    def _converted(self, convert: Callable[[], Result]) -> Result:
+        try:
+            return convert()
+        except BaseException as error:  # noqa: BLE001 - see above
+            return Result(failure=self.unexpected(error))
+
+    def _interrupted(self, value: Any) -> Result | None:
+        """What comes of a body that came to its end. If it was stopped or has asked, what it returned is not used."""
+        if self.stop_request is not None or self.cut:
+            return self.stopped()
+        return None if self.asked is not None else self.converted(value)
+
+    def _raised(self, error: BaseException) -> Result | None:
+        """What comes of a body that did not come to its end."""
+        if isinstance(error, asyncio.CancelledError):
+            return self._cancelled(error)
+        if isinstance(error, Stopped):
+            return self.stopped()
+        failure = None if isinstance(error, Parked | ToolFailure) else self.unexpected(error)
+        if self.stop_request is not None or self.cut:
+            return self.stopped()
+        if self.asked is not None or isinstance(error, Parked):
+            return None
+        return self._on_purpose(error) if isinstance(error, ToolFailure) else Result(failure=failure)
+
+    def _cancelled(self, error: asyncio.CancelledError) -> Result:
+        if self.stop_request is not None:
+            return self.stopped()
+        if self.task is not None and self.task.cancelling():
+            raise error  # the loop is being shut down: what was running is left to recovery
+        return Result(failure=self.unexpected(RuntimeError("the tool cancelled itself")))
+
+    def _on_purpose(self, error: ToolFailure) -> Result:
+        if isinstance(error, StreamClosed) and self.tool is not None and self.tool.does == "once":
+            return Result(failure=self.failure("unknown", "Stream closed before it finished; it may have run"))
+        return on_purpose(self, error, error.metadata)
+
+    def stopped(self) -> Result:
+        """The result of a call that was stopped."""
+        if self.stop_request is None:
+            return Result(failure=self.failure("cancelled", "Cancelled"))
+        return Result(failure=self.stop_request.failure, metadata=self.stop_request.metadata or {})
 
     def snapshot(self) -> Snapshot:
         """The state when this pass started."""
@@ -488,27 +346,17 @@ class LiveCall(Fence, eq=False, weakref=True):
 
     def start(self, at: float, row: Row | None = None) -> None:
         """Begins to run, with the row that says so where there is one."""
-        self.began = Pass(at)
-        self.row = row or self.row
-
-    def enter(self, base: Snapshot) -> None:
-        """Its body begins, on that state."""
-        began = self.began
-        if began is None:
-            began = self.began = Pass(0.0)
-        began.base = base
-        self.in_body = True
-
-    def leave(self) -> None:
-        """Its body is over."""
-        self.in_body = False
+        self.began, self.row = Pass(at), row or self.row
 
     def pause(self, task: asyncio.Task[None]) -> None:
         """Its task is paused for the first time."""
-        self._tied().task = task
+        ties = self.ties = self.ties or Ties()
+        ties.task = task
 
     def conclude(self) -> None:
-        """Its end, or its question, is being written: nothing of the body counts from now on."""
+        """Its end, or its question, is about to be written: nothing of the body counts from now on."""
+        if self.body is not None and self.body.output is not None:
+            self.body.output.flush()
         self.phase = "concluding"
 
     def reopen(self) -> None:
@@ -522,10 +370,6 @@ class LiveCall(Fence, eq=False, weakref=True):
         self.reopen()
         self.caller = self.caller._replace(durable=self.durable)
         self.admission = self.rejected(failure)
-
-    def deliver(self, result: Result) -> None:
-        """Has a result for whoever waits for it."""
-        self.result = result
 
     def again(self) -> None:
         """The body runs from its start once more, on the state of now."""
@@ -550,25 +394,6 @@ class LiveCall(Fence, eq=False, weakref=True):
                 self.watch_silence(seconds)
 
         self._later(seconds, look)
-
-    def _later(self, seconds: float, do: Callable[[], None]) -> None:
-        """Does something later, unless the call is over by then."""
-        clock = self.pipeline.clock
-        ties = self._tied()
-        if ties.timer is not None:
-            ties.timer.cancel()
-        ties.timer = clock.call_at(clock.now() + seconds, do)
-
-    async def calm(self) -> None:
-        """Takes the cancellation that stopped the body off this task, so that the end can be recorded in peace."""
-        if self.task is None:
-            return
-        try:
-            await asyncio.sleep(0)
-        except asyncio.CancelledError:
-            pass
-        while self.task.cancelling():
-            self.task.uncancel()
 
     def begin(self) -> None:
         """There is a seat for it now."""
@@ -615,37 +440,22 @@ class LiveCall(Fence, eq=False, weakref=True):
         """True if it was stopped for that very failure."""
         return self.stop_request is not None and self.stop_request.failure is failure
 
-    def warn(self) -> None:
-        """Lets a body go on that waits to be stopped."""
-        if self.body is not None and self.body.host is not None:
-            self.body.host.warn()
-
-    def stop_children(self) -> None:
-        """Has all that it called stop with it."""
-        for child in list(self.children):
-            child.stop(child.failure("cancelled", WITH_PARENT))
-
     def interrupt(self) -> None:
         """Cancels the body, which then has a while to clean up."""
         assert self.task is not None
         self.task.cancel()
         self._later(self.pipeline.limits.cleanup_s, lambda: self.pipeline.abandon(self))
 
-    def end(self) -> None:
-        """Lets go of timers and wakes whoever waits for it."""
+    def end(self, result: Result | None = None) -> None:
+        """Lets go of timers and wakes whoever waits for it, who finds the result where there is one."""
+        self.result = result or self.result
         self.phase = "finished"
         if self.body is not None and self.body.output is not None:
             self.body.output.hush()
-        if self.caller.parent is not None:
-            self.caller.parent.children.discard(self)
         if self.ties is not None:
             self._untie(self.ties)
-        if self.caller.on_end is not None:
-            self.caller.on_end(self)
-        if not self.admission.is_plain and (self.run is not None or self.background):
-            agents = self.session.crib.agents
-            if agents is not None:
-                agents.news(self.session, self)
+        if self.caller.on_end is not None or not self.admission.is_plain:
+            self._tell_end()
 
     def _untie(self, ties: Ties) -> None:
         if ties.timer is not None:
@@ -654,11 +464,22 @@ class LiveCall(Fence, eq=False, weakref=True):
             if not waiter.done():
                 waiter.set_result(None)
 
+    def _tell_end(self) -> None:
+        """Tells the call that made it, the engine that brought it, and agents who may go on with it."""
+        if self.caller.parent is not None:
+            self.caller.parent.children.discard(self)
+        if self.caller.on_end is not None:
+            self.caller.on_end(self)
+        agents = self.session.crib.agents
+        if agents is not None and not self.admission.is_plain and (self.run is not None or self.background):
+            agents.news(self.session, self)
+
     async def ended(self) -> None:
         """Returns when this process is through with it: done or parked."""
-        if not self.finished:
-            waiter = self.pipeline.loop.create_future()
-            self._tied().waiters.add(waiter)
+        if self.phase != "finished":
+            waiter = self.admission.request.session.pipeline.loop.create_future()
+            ties = self.ties = self.ties or Ties()
+            ties.waiters.add(waiter)
             await waiter
 
 

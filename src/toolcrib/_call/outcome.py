@@ -5,32 +5,41 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic_core import PydanticSerializationError, to_json
 
 from toolcrib._call.failures import masked
-from toolcrib._call.live_call import LiveCall
 from toolcrib.errors import ToolFailure
 from toolcrib.media import media_of, reference
 from toolcrib.schema.redaction import without
 from toolcrib.state import StateProblem
 from toolcrib.store.codec import decode, encode
-from toolcrib.types import NO_EXTRAS, Block, Change, Failure, Result, ResultExtras, SideEffect, content_of
+from toolcrib.types import (
+    Block,
+    Change,
+    Failure,
+    Result,
+    SideEffect,
+    changes_of,
+    content_of,
+    effects_of,
+    schedules_of,
+)
+
+if TYPE_CHECKING:
+    from toolcrib._call.live_call import LiveCall
 
 PREVIEW = 2000
 BESIDE = 16 * 1024
-_PLAIN = frozenset({int, str, dict, float, bool, type(None)})
 
 
 def to_result(live: LiveCall, value: Any) -> Result:
     """A plain value, a dataclass, blocks, a `Result`, a `Failure`: one `Result` of either."""
-    if type(value) in _PLAIN:
-        return _checked(live, None, value)
     if isinstance(value, Result):
         if value.failure is not None:
             return on_purpose(live, value.failure, value.metadata, value)
-        return _checked(live, plain(value), value.data)
+        return _written(live, plain(value), value.data)
     if isinstance(value, ToolFailure | Failure):
         return on_purpose(live, value, getattr(value, "metadata", {}))
     if isinstance(value, bytes):
@@ -38,8 +47,8 @@ def to_result(live: LiveCall, value: Any) -> Result:
     if isinstance(value, Block):
         value = [value]
     if isinstance(value, list | tuple) and value and all(isinstance(item, Block) for item in value):
-        return _checked(live, plain(Result(content=list(value))), None)
-    return _checked(live, None, value)
+        return _written(live, plain(Result(content=list(value))), None)
+    return _written(live, Result(), value)
 
 
 def on_purpose(
@@ -54,50 +63,65 @@ def on_purpose(
         metadata=metadata,
         reason=error.reason,
     )
-    told = decode(to_json(dict(metadata), fallback=str)) if metadata else None
+    made = Result(failure=failure, metadata=decode(to_json(dict(metadata), fallback=str)) if metadata else {})
     if given is None or not (given.changes or given.effects or given.schedules):
-        return Result(failure=failure, metadata=told)
-    made = Result(failure=failure, changes=_changes(given), metadata=told)
-    return made.but(effects=_effects(given), schedules=given.schedules)
+        return made
+    return made.but(changes=_changes(given), effects=_effects(given), schedules=schedules_of(given))
 
 
 def plain(given: Result) -> Result:
     """What stands beside the data, as JSON of this moment; changes may be given as plain objects."""
-    content, metadata = decode(to_json([list(given.content), dict(given.metadata)]))
+    content, metadata = decode(to_json([list(given.content), dict(given.metadata or {})]))
     made = Result(None, content, None, _changes(given), given.handover, metadata)
-    if given.extras is not NO_EXTRAS:
-        message = None if given.message is None else str(given.message)
-        made.extras = ResultExtras(message, _effects(given), given.schedules)
-    return made
+    if given.message is None and not given.effects and not given.schedules:
+        return made
+    message = None if given.message is None else str(given.message)
+    return made.but(message=message, effects=_effects(given), schedules=schedules_of(given))
 
 
 def _changes(given: Result) -> list[Change]:
-    return [replace(change, value=decode(to_json(change.value))) for change in given.changes]
+    return [replace(change, value=decode(to_json(change.value))) for change in changes_of(given)]
 
 
 def _effects(given: Result) -> tuple[SideEffect, ...]:
-    return tuple(SideEffect(str(effect.type), decode(to_json(effect.data))) for effect in given.effects)
+    return tuple(SideEffect(str(effect.type), decode(to_json(effect.data))) for effect in effects_of(given))
 
 
-def _checked(live: LiveCall, given: Result | None, value: Any) -> Result:
-    """The result as JSON that keeps the tool's promises: its schema and its size."""
-    tool, limits = live.admission.tool, live.pipeline.limits
-    assert tool is not None
+def _written(live: LiveCall, result: Result, value: Any) -> Result:
+    """The result with a value as its data."""
     try:
         json = to_json(value, inf_nan_mode="null")
-    except (PydanticSerializationError, ValueError, RecursionError) as error:
-        live.pipeline.note(live, error)
-        return Result(failure=Failure("internal", "The tool ran, but its output cannot be written as JSON"))
+    except UNWRITABLE as error:
+        return unwritable(live, error)
+    return checked(live, json, result)
+
+
+UNWRITABLE = (PydanticSerializationError, ValueError, RecursionError)
+"""What is raised where a value is nothing that JSON could hold."""
+
+
+def unwritable(live: LiveCall, error: BaseException) -> Result:
+    """The result of a tool whose output cannot be written; what its values raise themselves is a fault of its own."""
+    if not isinstance(error, UNWRITABLE):
+        return Result(failure=live.unexpected(error))
+    live.note(error)
+    return Result(failure=Failure("internal", "The tool ran, but its output cannot be written as JSON"))
+
+
+def checked(live: LiveCall, json: bytes, given: Result) -> Result:
+    """The result with that JSON as its data, if it keeps the tool's promises: its schema and its size."""
+    tool, limits = live.admission.tool, live.pipeline.limits
+    assert tool is not None
     if tool.check_output is not None:
         problem = tool.check_output(decode(json))
         if problem is not None:
-            live.pipeline.note(live, ValueError(f"rejected output: {json[:PREVIEW].decode('utf-8', 'replace')}"))
+            live.note(ValueError(f"rejected output: {json[:PREVIEW].decode('utf-8', 'replace')}"))
             return Result(
                 failure=Failure("internal", f"The tool ran, but its output does not match its schema: {problem}")
             )
-    content = to_json(given.content) if given is not None and given.content else b""
+    content = to_json(given.content) if given.content else b""
     size, most = len(json) + len(content), tool.limits.output_bytes or limits.output_bytes
-    if given is not None and size > most:
+    if given.content and size > most:
         given = _without_files(live, given, size, most)
         content = to_json(given.content)
         size = len(json) + len(content)
@@ -105,11 +129,9 @@ def _checked(live: LiveCall, given: Result | None, value: Any) -> Result:
         if size > limits.largest_output:
             return Result(failure=live.failure("too_large", f"The output has {size} bytes, more than can be kept"))
         if len(json) >= len(content):
-            return _spilled(live, json, given or Result(), {"content": content} if content else {})
-        return _spilled(live, content, given or Result(), {"data": json}, part="content")
-    if given is None:
-        return Result(json=json)
-    return given.but(json=json)
+            return _spilled(live, json, given, {"content": content} if content else {})
+        return _spilled(live, content, given, {"data": json}, part="content")
+    return given.but(data=decode(json), encoded=json)
 
 
 def _without_files(live: LiveCall, given: Result, size: int, most: int) -> Result:
@@ -163,7 +185,8 @@ def presentable(live: LiveCall, result: Result) -> Result:
         failure = masked(failure, live.secrets)
         return result.but(failure=failure, changes=changes, metadata=metadata, effects=effects)
     json = concealed(live, result.json)
-    return result.but(json=json, content=content, changes=changes, metadata=metadata, effects=effects, message=message)
+    result = result.but(data=decode(json), encoded=json)
+    return result.but(content=content, changes=changes, metadata=metadata, effects=effects, message=message)
 
 
 def conflicting(live: LiveCall, result: Result, problem: StateProblem, base: int) -> Result:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from toolcrib._call import lifecycle
 from toolcrib.errors import Refused, StoreError, StoreUnavailable
 from toolcrib.events import Event
 from toolcrib.store import Conflict, Row, Store, Write
@@ -206,3 +207,17 @@ async def claimed(session: Session, name: str) -> bool:
         if await store.alive(holder):
             return False
     return False
+
+
+async def hand_over(live: LiveCall, engine: Engine) -> None:
+    """Any node may run it: all that it takes is in the store before one is told."""
+    row = lifecycle.new_row(live, "queued")
+    row.worker = None
+    write = live.accepted(row, [lifecycle.accepted(live, **version_of(live))])
+    conflict = await live.session._awaited.submit(live, write)
+    if await live.pipeline.shut_out(live, conflict):
+        return
+    live.stand(row if conflict is None else lifecycle.standing(conflict))
+    live.pipeline.release(live)
+    if conflict is None:
+        engine.dispatch(row)

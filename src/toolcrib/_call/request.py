@@ -210,6 +210,10 @@ class Admitted(msgspec.Struct, frozen=True, gc=False):
         """Return what the log says of the call beyond its tool and arguments, or None where there is nothing."""
         return _marks(self, background=self.background)
 
+    def has_marks(self) -> bool:
+        """True if there is something special about it that the log has to say."""
+        return bool(self.marks() or self.label or self.secrets)
+
     def normalised(self) -> Mapping[str, Any]:
         """Return the arguments as plain JSON, defaults filled in."""
         return normalised(self.tool, self.parsed)

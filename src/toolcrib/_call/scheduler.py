@@ -49,10 +49,6 @@ class ScheduledCall(Protocol):
     def finished(self) -> bool:
         """True if it is over."""
 
-    @property
-    def timeout_s(self) -> float:
-        """How long it may run."""
-
     def begin(self) -> None:
         """Starts to run."""
 
@@ -78,6 +74,10 @@ class AdmittedCall(Protocol):
     @property
     def tool_id(self) -> str:
         """The id of its tool."""
+
+    @property
+    def timeout_s(self) -> float:
+        """How long it may run."""
 
 
 class Clock(Protocol):
@@ -235,7 +235,7 @@ class Scheduler:
                 self._unqueue(seat)
             return
         self._seats.remove(seat)
-        if self._deadlines and (line := self._deadlines.get(seat.timeout_s)) is not None:
+        if self._deadlines and (line := self._deadlines.get(seat.admission.timeout_s)) is not None:
             line.pop(seat, None)
         call = seat.admission
         session = call.request.session
@@ -306,10 +306,11 @@ class Scheduler:
 
     def watch(self, seat: ScheduledCall) -> None:
         """Calls `overdue` when the time that a call has is over, unless the call has finished by then."""
-        when = self._clock.now() + seat.timeout_s
-        line = self._deadlines.get(seat.timeout_s)
+        seconds = seat.admission.timeout_s
+        when = self._clock.now() + seconds
+        line = self._deadlines.get(seconds)
         if line is None:
-            line = self._deadlines[seat.timeout_s] = OrderedDict()
+            line = self._deadlines[seconds] = OrderedDict()
         line[seat] = when
         if self._timer is None or when < self._timer_at:
             self._arm(when)

@@ -15,7 +15,7 @@ import msgspec
 
 from toolcrib._call import lifecycle
 from toolcrib._call.answers import end_waiting, revive, take_on
-from toolcrib._call.fence import NOBODY
+from toolcrib._call.call_facts import NOBODY
 from toolcrib._call.history import History
 from toolcrib._call.lifecycle import DUE, waits_for_time
 from toolcrib._call.live_call import LiveCall
@@ -26,7 +26,7 @@ from toolcrib.events import Fired, Scheduled
 from toolcrib.store import Draft, Row, Store, Write, draft
 from toolcrib.store.codec import digest
 from toolcrib.store.vault import secret_id
-from toolcrib.types import By, Failure, Result, Schedule, ScheduleEntry
+from toolcrib.types import By, Failure, Result, Schedule, ScheduleEntry, schedules_of
 
 if TYPE_CHECKING:
     from toolcrib.crib import Crib
@@ -151,7 +151,7 @@ def options_of(maker: LiveCall, wanted: Schedule, key: str | None = None) -> Cal
 async def with_planned(live: LiveCall, result: Result) -> Result:
     """The result with the calls that are written with it; a failure where one of those may not be made."""
     planned = []
-    for wanted in result.schedules:
+    for wanted in schedules_of(result):
         try:
             planned.append(await plan(live.session, wanted, options_of(live, wanted), live))
         except Refused as refused:
@@ -164,7 +164,7 @@ async def with_planned(live: LiveCall, result: Result) -> Result:
 
 def announced(live: LiveCall, result: Result) -> Result:
     """The result as the log has it, where effects and scheduled calls stand for themselves."""
-    expect(live.session, result.extras.planned)
+    expect(live.session, result.planned)
     return result.but(effects=(), schedules=(), planned=())
 
 
@@ -272,7 +272,7 @@ async def _refusal(live: LiveCall, *, first: bool) -> Result | None:
     if first or live.tool is None:
         return None
     rejected = await session.pipeline.admission.charge(live.request, live.tool)
-    return None if rejected is None else Result(failure=rejected.failure, metadata=rejected.metadata)
+    return None if rejected is None else Result(failure=rejected.failure, metadata=rejected.metadata or {})
 
 
 def _successor(live: LiveCall, history: History, due: float, now: float) -> DeferredCall:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from toolcrib._call.live_call import LiveCall
 from toolcrib.context import Stopped
+
+if TYPE_CHECKING:
+    from toolcrib._call.live_call import LiveCall
 
 
 async def drain_async(live: LiveCall, values: AsyncGenerator[Any, None]) -> Any:

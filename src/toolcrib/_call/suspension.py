@@ -19,7 +19,7 @@ from toolcrib._call.outcome import conflicting, plain, presentable
 from toolcrib._call.schedules import add, expect, with_planned
 from toolcrib.events import EffectReported, Paused, Waiting
 from toolcrib.store import Conflict, Row, Write, draft
-from toolcrib.types import Result, Schedule
+from toolcrib.types import Result, Schedule, changes_of, effects_of
 
 if TYPE_CHECKING:
     from toolcrib._call.live_call import LiveCall
@@ -37,7 +37,7 @@ async def command_of(live: LiveCall, asked: Mapping[str, Any]) -> Result | None:
     if "schedules" in beside:
         beside["schedules"] = [msgspec.convert(one, Schedule, from_attributes=True) for one in beside["schedules"]]
     command = presentable(live, plain(Result(**beside)))
-    problem = live.session.state.check(command.changes, live.snapshot().revision, live.run)
+    problem = live.session.state.check(changes_of(command), live.snapshot().revision, live.run)
     if problem is not None:
         return conflicting(live, command, problem, live.snapshot().revision)
     return await with_planned(live, command) if command.schedules else command
@@ -47,26 +47,26 @@ async def commit_with(live: LiveCall, write: Write, data: Waiting, command: Resu
     """Commits a suspension with all that goes with it; what stands in its way, if anything does."""
     session, pipeline = live.session, live.pipeline
     *before, (at, call, kind, _) = write.events
-    effects = [draft(at, live.id, EffectReported(effect.type, effect.data)) for effect in command.effects]
+    effects = [draft(at, live.id, EffectReported(effect.type, effect.data)) for effect in effects_of(command)]
     while True:
         state = None
         if command.changes:
-            state = session.state.record(command.changes, live.snapshot().revision, live.run)
+            state = session.state.record(changes_of(command), live.snapshot().revision, live.run)
             write.revision = (state.revision - 1, state.revision)
         told = msgspec.structs.replace(data, state=state)
         write.events = [*before, *effects, (at, call, kind, told)]
-        if command.extras.planned:
-            add(write, command.extras.planned)
+        if command.planned:
+            add(write, command.planned)
         conflict = await pipeline.durably(live, write)
         if conflict is None:
             if state is not None:
                 session._changed_state(state, live.id)
-            expect(session, command.extras.planned)
+            expect(session, command.planned)
             return None
         if conflict.row is not None or conflict.closed or live.late_stop is not None:
             return conflict
         await session._reload_state()  # others changed the state meanwhile
-        problem = session.state.check(command.changes, live.snapshot().revision, live.run)
+        problem = session.state.check(changes_of(command), live.snapshot().revision, live.run)
         if problem is not None:
             live.reopen()
             await pipeline.conclude(live, conflicting(live, command, problem, live.snapshot().revision))

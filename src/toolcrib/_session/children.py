@@ -7,10 +7,11 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
 from toolcrib._call.answers import child_before
+from toolcrib._call.call_facts import Caller
+from toolcrib._call.call_parts import WITH_PARENT
 from toolcrib._call.cancellation import stop
-from toolcrib._call.fence import Caller
 from toolcrib._call.host import CallHost
-from toolcrib._call.live_call import WITH_PARENT, LiveCall
+from toolcrib._call.live_call import LiveCall
 from toolcrib._call.remote import patiently
 from toolcrib._call.request import CallRequest
 from toolcrib.errors import Refused

@@ -189,6 +189,6 @@ async def _reconciled(crib: Crib, live: LiveCall) -> Result | None:
     except BaseException as error:  # whatever it raises, the call still ends
         if isinstance(error, asyncio.CancelledError) and crib.pipeline.stopping:
             raise  # the next process asks again
-        crib.pipeline.note(live, error)
+        live.note(error)
         return None
     return None if said is None else to_result(live, said)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from toolcrib._call.fence import Caller
+from toolcrib._call.call_facts import Caller
 from toolcrib._call.history import result
 from toolcrib._call.lifecycle import waits_for_children
 from toolcrib._call.live_call import LiveCall

@@ -16,6 +16,7 @@ from toolcrib.types import (
     Answer,
     By,
     Call,
+    Change,
     Effect,
     Entry,
     Failure,
@@ -92,13 +93,13 @@ def result(text: bytes) -> Result:
 
 def _result(data: _Result) -> Result:
     return Result(
-        None,
+        msgspec.json.decode(data.data),
         data.content,
         None if data.failure is None else Failure(**data.failure),
-        data.changes,
+        [Change(**change) for change in data.changes],
         None if data.handover is None else Handover(**data.handover),
-        data.metadata,
-        json=bytes(data.data),
+        data.metadata or {},
+        encoded=bytes(data.data),
         message=data.message,
     )
 

@@ -204,7 +204,7 @@ def read_return(value: Any) -> Result:
     if not isinstance(value, Mapping) or value.get(_MARK) is not True:
         return Result(value)
     routes = value.get(_ROUTES)
-    return Result(value.get(_VALUE), metadata={"routes": routes} if routes else None)
+    return Result(value.get(_VALUE), metadata={"routes": routes} if routes else {})
 
 
 def check_routes(plan: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from toolcrib._call.fence import NOBODY
+from toolcrib._call.call_facts import NOBODY
 from toolcrib._call.live_call import LiveCall
 from toolcrib._call.outcome import on_purpose, presentable, to_result
 from toolcrib._call.request import CallRequest, Rejected
@@ -42,7 +42,7 @@ async def run(
     if isinstance(admission, Rejected):
         if admission.fault is not None:
             raise admission.fault
-        return presentable(live, Result(failure=admission.failure, metadata=admission.metadata))
+        return presentable(live, Result(failure=admission.failure, metadata=admission.metadata or {}))
     try:
         result = to_result(live, await _body(made, recording, admission.parsed.values))
     except CallEnded as ended:

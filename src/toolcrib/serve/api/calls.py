@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from toolcrib._call.fence import AWAITED
+from toolcrib._call.call_facts import AWAITED
 from toolcrib._call.live_call import LiveCall
 from toolcrib._call.request import CallOptions
 from toolcrib.errors import Refused

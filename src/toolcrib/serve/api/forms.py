@@ -179,7 +179,7 @@ def result_form(call: str, outcome: types.Result) -> ResultForm:
         Raw(outcome.json),
         None if failure is None else FailureForm(**asdict(failure)),
         list(outcome.content),
-        [asdict(change) for change in outcome.changes],
+        [asdict(change) for change in types.changes_of(outcome)],
         None if outcome.handover is None else _without_none(asdict(outcome.handover)),
         dict(outcome.metadata) or None,
         outcome.message,

@@ -16,9 +16,10 @@ from toolcrib.store.backup import PIECE, TABLES, Rows, synced
 from toolcrib.store.private_files import make_private
 from toolcrib.store.schema import migrate, migrations, queries
 from toolcrib.store.sqlite.checkpoint import BUSY_MS, LOST, WHOLE, is_whole, wal
+from toolcrib.store.sqlite.kept_values import kept_crc
 from toolcrib.store.sqlite.store import SqliteStore
 from toolcrib.store.sqlite.workers import used
-from toolcrib.store.sqlite.writer import event_crc, kept_crc
+from toolcrib.store.sqlite.writer import event_crc
 
 
 @asynccontextmanager

@@ -12,8 +12,9 @@ from toolcrib.store import Damage
 from toolcrib.store.codec import decode
 from toolcrib.store.schema import queries
 from toolcrib.store.sqlite.checkpoint import BUSY_MS, IN_USE, LOST, WHOLE, is_whole, wal
+from toolcrib.store.sqlite.kept_values import kept_crc
 from toolcrib.store.sqlite.workers import used
-from toolcrib.store.sqlite.writer import event_crc, kept_crc
+from toolcrib.store.sqlite.writer import event_crc
 
 MOST = 100
 """Problems that are reported; a file with so many is not repaired one by one."""

@@ -92,3 +92,8 @@ def to_row(data: dict[str, Any]) -> Row:
     data["session"] = data.pop("session_id")
     data["background"] = bool(data["background"])
     return Row(**data)
+
+
+def standing(db: sqlite3.Connection, n: int, row: Row) -> Row | None:
+    """The row that has the id or the key of another."""
+    return read_row(db, "call", id=row.id) or read_row(db, "call_by_key", n=n, key=row.key)

@@ -8,7 +8,8 @@ from typing import Any
 from toolcrib.store import Archive, Write
 from toolcrib.store.codec import Stored, encode, split_large
 from toolcrib.store.schema import queries
-from toolcrib.store.sqlite.writer import event_crc, insert_row, keep
+from toolcrib.store.sqlite.kept_values import keep
+from toolcrib.store.sqlite.writer import event_crc, insert_row
 
 
 def belongings(db: sqlite3.Connection, n: int) -> tuple[dict[str, int], list[str]]:

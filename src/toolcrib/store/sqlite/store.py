@@ -43,20 +43,12 @@ from toolcrib.store.private_files import make_private, restrict
 from toolcrib.store.schema import migrate, queries
 from toolcrib.store.sqlite import sessions
 from toolcrib.store.sqlite.checkpoint import BUSY_MS, LOST, Checkpoints, is_whole, wal
+from toolcrib.store.sqlite.errors import explain
+from toolcrib.store.sqlite.kept_values import keep
 from toolcrib.store.sqlite.log_reader import MOST, read_kept, read_page, read_row, read_rows, read_stories
 from toolcrib.store.sqlite.vacuum import free_some
 from toolcrib.store.sqlite.workers import Workers
-from toolcrib.store.sqlite.writer import (
-    BACKLOG,
-    OLD_S,
-    ChangeCounter,
-    Writer,
-    data_version,
-    explain,
-    insert_row,
-    keep,
-    nothing,
-)
+from toolcrib.store.sqlite.writer import BACKLOG, OLD_S, ChangeCounter, Writer, data_version, insert_row, nothing
 from toolcrib.store.walks import in_file, listing
 
 LOOK_S, WATCH_LOOKS = 0.1, 10

@@ -14,15 +14,15 @@ from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 from zlib import crc32
 
-import msgspec
-
 from toolcrib.errors import StoreError, StoreUnavailable
 from toolcrib.store import DOORS, SECRET, Conflict, Draft, Row, Write, enters
 from toolcrib.store.codec import LARGE, CompactWrite, encode, split_large
 from toolcrib.store.followers import Followers
 from toolcrib.store.schema import queries
 from toolcrib.store.sqlite.checkpoint import Checkpoints
-from toolcrib.store.sqlite.log_reader import read_row
+from toolcrib.store.sqlite.errors import explain
+from toolcrib.store.sqlite.kept_values import keep
+from toolcrib.store.sqlite.log_reader import read_row, standing
 from toolcrib.store.sqlite.workers import Workers
 
 BATCH = 512
@@ -163,6 +163,7 @@ class Writer:
         """When the thread was given how many of the writes that wait."""
         self._crowded = self._gathering = False
         self._stopped = False
+        self._failed = False  # whether the last transaction was broken
         self._always_full = always_full
         self._full: bool | None = None
         self._sql = queries()
@@ -239,7 +240,8 @@ class Writer:
                     break
                 jobs += more
             late, self._late = self._late, []
-            self._tell(self._put_off(self._transaction(late + jobs)))
+            outcomes = self._transaction(late + jobs)
+            self._tell(self._put_off(outcomes) if self._failed else outcomes)
             changes = self._db.total_changes
             commits += changes != before
             if changes == before or changes >= self._checkpoints.look_at:
@@ -271,40 +273,37 @@ class Writer:
 
     def _transaction(self, jobs: list[_WriterJob], again: bool = False) -> list[_Outcome]:
         """All jobs in one transaction; where one of them breaks it, each in its own."""
+        begun = self._failed = False
         try:
-            self._sync(jobs)
-            self._begin()
-        except Exception as error:  # noqa: BLE001 - nobody can write now
-            self._roll_back()
-            return [_Outcome(job, explain(error, self._path), 0) for job in jobs]
-        try:
+            self._begin(jobs)
+            begun = True
             done = [self._do(job) for job in jobs]
             self._flush()
             self._db.execute("COMMIT")
             self._moves.ended()
-        except sqlite3.IntegrityError as error:
-            # Another process wrote to one of these logs since its last number was looked up: look again, once.
-            self._roll_back()
-            return (
-                [_Outcome(job, explain(error, self._path), 0) for job in jobs]
-                if again
-                else self._transaction(jobs, True)
-            )
         except Exception as error:  # noqa: BLE001 - whatever broke, it goes to whoever waits for it
-            self._roll_back()
-            if len(jobs) > 1:
-                return [outcome for job in jobs for outcome in self._transaction([job])]
-            return [_Outcome(jobs[0], explain(error, self._path), 0)]
+            return self._broken(jobs, error, begun=begun, again=again)
         return done
 
-    def _sync(self, jobs: list[_WriterJob]) -> None:
+    def _broken(self, jobs: list[_WriterJob], error: Exception, *, begun: bool, again: bool) -> list[_Outcome]:
+        """Rolls back a transaction, and does its jobs in another way where that may help."""
+        self._roll_back()
+        if begun and isinstance(error, sqlite3.IntegrityError) and not again:
+            # Another process wrote to one of these logs since its last number was looked up: look again, once.
+            return self._transaction(jobs, True)
+        if begun and len(jobs) > 1 and not isinstance(error, sqlite3.IntegrityError):
+            outcomes = [outcome for job in jobs for outcome in self._transaction([job])]
+        else:
+            outcomes = [_Outcome(job, explain(error, self._path), 0) for job in jobs]
+        self._failed = True
+        return outcomes
+
+    def _begin(self, jobs: list[_WriterJob]) -> None:
         """A start that may not be forgotten waits for the disk itself; a kill takes nothing else either."""
         full = self._always_full or any(isinstance(job.do, Write) and job.do.first for job in jobs)
         if full is not self._full and (full or self._full is None or len(jobs) == 1):
             self._db.execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
             self._full = full
-
-    def _begin(self) -> None:
         self._db.execute("BEGIN IMMEDIATE")
         if len(self._heads) > HEADS:
             self._heads.clear()
@@ -334,25 +333,34 @@ class Writer:
 
     def _write(self, job: _WriterJob, write: Write) -> _Outcome:
         head = self._heads.get(write.session) or self._head(write.session)
-        if write.holder is not None and (fenced := self._fenced(head, *write.holder)) is not None:
-            return _Outcome(job, fenced, 0)
-        if write.revision is not None and write.revision[0] != head.revision:
-            return _Outcome(job, Conflict(None), 0)
-        if write.row is not None:
+        conflict = None if write.holder is None and write.revision is None else self._overtaken(head, write)
+        if conflict is None and write.row is not None:
             conflict = self._guard(head, write, write.row)
-            if conflict is not None:
-                return _Outcome(job, conflict, 0)
+        if conflict is not None:
+            return _Outcome(job, conflict, 0)
         first = head.seq + 1
         self._rows += self._lines(head, write.events)
-        if write.cursor is not None:
-            consumer, seq = write.cursor
-            self._db.execute(self._sql["move_cursor"], {"n": head.n, "consumer": consumer, "seq": seq})
-        if write.adds:
-            self._add(head.n, write, first)
-        if write.keeps or write.forgets:
-            self._keep(head.n, write)
+        if write.cursor is not None or write.adds or write.keeps or write.forgets:
+            self._write_beside(head.n, write, first)
         self._touch(head, write)
         return _Outcome(job, None, first)
+
+    def _overtaken(self, head: _Head, write: Write) -> Conflict | None:
+        """What stands in the way of a write on behalf of a call, or of one that changes the state."""
+        if write.holder is not None and (fenced := self._fenced(head, *write.holder)) is not None:
+            return fenced
+        stale = write.revision is not None and write.revision[0] != head.revision
+        return Conflict(None) if stale else None
+
+    def _write_beside(self, n: int, write: Write, first: int) -> None:
+        """What a write changes beside its log and its row."""
+        if write.cursor is not None:
+            consumer, seq = write.cursor
+            self._db.execute(self._sql["move_cursor"], {"n": n, "consumer": consumer, "seq": seq})
+        if write.adds:
+            self._add(n, write, first)
+        if write.keeps or write.forgets:
+            self._keep(n, write)
 
     def _add(self, n: int, write: Write, first: int) -> None:
         places = write.places()
@@ -383,8 +391,11 @@ class Writer:
             at = events.at
         elif events:
             at, call, kind, _ = events[-1]
-        if write.revision is None and call is not None and at - head.used_at < TOUCH_S:
-            return
+        if write.revision is not None or call is None or at - head.used_at >= TOUCH_S:
+            self._write_head(head, write, (at, call, kind))
+
+    def _write_head(self, head: _Head, write: Write, last: tuple[float, str | None, str]) -> None:
+        at, call, kind = last
         head.used_at = max(head.used_at, at)
         head.revision = write.revision[1] if write.revision else head.revision
         if call is None:
@@ -398,10 +409,8 @@ class Writer:
     def _lines(self, head: _Head, events: list[Draft] | CompactWrite) -> list[tuple[Any, ...]]:
         """What is written of events; `head` is moved behind them."""
         before, head.seq = (head.n << 32) + head.seq, head.seq + _count(events)
-        if isinstance(events, list):
-            return [self._event(key, draft) for key, draft in enumerate(events, before + 1)]
-        texts = events.lines()
-        if any(len(text) > LARGE for _, _, _, text in texts):
+        texts = () if isinstance(events, list) else events.lines()
+        if not texts or any(len(text) > LARGE for _, _, _, text in texts):
             return [self._event(key, draft) for key, draft in enumerate(events, before + 1)]
         return [
             (key, at, call, kind, text.decode(), None, event_crc(key, at, call, kind, text))
@@ -445,26 +454,30 @@ class Writer:
             return
 
     def _report(self, outcomes: list[_Outcome]) -> None:
-        self.waiting -= len(outcomes)
         left = len(outcomes)
+        self.waiting -= left
+        self._crowded = left > 1
         while left:
             at, waiting = self.handed.popleft()
             if waiting > left:
                 self.handed.appendleft((at, waiting - left))
             left -= min(left, waiting)
-        self._crowded = len(outcomes) > 1
         followed = self._followers.sessions or self._followers.watchers.all
         for job, value, first in outcomes:
-            failed = isinstance(value, Exception)
-            if isinstance(job.do, Write) and value is None:
-                if followed and job.do.events:
-                    self._followers.committed(job.do.session, first, job.do.events)
-                if job.do.on_commit is not None:
-                    job.do.on_commit()
-            elif isinstance(value, Conflict) and isinstance(job.do, Write) and job.do.on_conflict is not None:
-                job.do.on_conflict(value)
+            if isinstance(job.do, Write) and (followed or job.do.on_commit is not None or value is not None):
+                self._tell_others(job.do, value, first)
             if job.future is not None and not job.future.done():
-                job.future.set_exception(value) if failed else job.future.set_result(value)
+                job.future.set_exception(value) if isinstance(value, Exception) else job.future.set_result(value)
+
+    def _tell_others(self, write: Write, value: Any, first: int) -> None:
+        """Tells those who follow the log, and who made the write, what became of it."""
+        if value is None:
+            if write.events:
+                self._followers.committed(write.session, first, write.events)
+            if write.on_commit is not None:
+                write.on_commit()
+        elif isinstance(value, Conflict) and write.on_conflict is not None:
+            write.on_conflict(value)
 
 
 _pack = struct.Struct("<qd").pack
@@ -476,23 +489,8 @@ def event_crc(key: int, at: float, call: str | None, kind: str, data: bytes, lar
     return crc32(data, crc32(_pack(key, at) + (text if large is None else text + large).encode()))
 
 
-def kept_crc(id: str, data: bytes) -> int:
-    """The CRC-32 of a large value."""
-    return crc32(data, crc32(id.encode()))
-
-
 def _count(events: list[Draft] | CompactWrite) -> int:
     return len(events) if isinstance(events, list) else events.count
-
-
-def keep(db: sqlite3.Connection, n: int, id: str, data: bytes) -> None:
-    """Stores a large value once."""
-    db.execute(queries()["keep"], {"n": n, "id": id, "data": data, "crc": kept_crc(id, data)})
-
-
-def standing(db: sqlite3.Connection, n: int, row: Row) -> Row | None:
-    """The row that has the id or the key of another."""
-    return read_row(db, "call", id=row.id) or read_row(db, "call_by_key", n=n, key=row.key)
 
 
 def insert_row(db: sqlite3.Connection, n: int, row: Row) -> bool:
@@ -504,20 +502,3 @@ def _insert(db: sqlite3.Connection, n: int, row: Row, accepted_seq: int, done_se
     values = (row.id, n, row.tool, row.effect, row.state, row.attempt, row.worker, row.accepted_at)
     rest = (row.background, row.parent, row.key, row.code, row.question, row.expires_at, row.crashes)
     return db.execute(queries()["insert_call"], (*values, *rest, accepted_seq, done_seq)).rowcount
-
-
-def explain(error: Exception, path: Path) -> Exception:
-    """What a person can do about it, instead of SQLite's words alone."""
-    if isinstance(error, sqlite3.Error):
-        text = str(error)
-        advice = {
-            "full": "free some space; nothing was half-written",
-            "locked": "another process holds it; try again",
-            "malformed": "restore it from a backup",
-            "readonly": "check its permissions",
-        }
-        hint = next((advice[word] for word in advice if word in text), "check the file and its folder")
-        return StoreUnavailable(f"The store {path.name} cannot be used now: {text} ({hint})")
-    if isinstance(error, (StoreError, msgspec.MsgspecError)):
-        return error
-    return StoreError(f"The store could not write: {type(error).__name__}: {error}")
