@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
-from toolcrib._call.call_facts import CallFacts, Maker
+from toolcrib._call.call_facts import CallFacts
 from toolcrib.context import Parked, Stopped
 from toolcrib.errors import StoreError
 from toolcrib.store import Conflict, Row, Write
@@ -146,11 +146,6 @@ class Fence(CallFacts, eq=False, weakref=True):
         if self.row is mine and (row is None or (row.state, row.attempt) != (mine.state, mine.attempt)):
             self.fence(row)
         self._owned().sure_at = since
-
-    def on_behalf(self, write: Write, maker: Maker) -> None:
-        """Has the store refuse what a body or a run makes when that is not this process's any more."""
-        if maker.in_body:
-            maker.guard(write, self.refused)
 
     def hold(self, write: Write) -> bool:
         """Has the store refuse what its own body writes elsewhere once it is another's; False where it is over."""

@@ -16,7 +16,7 @@ from pydantic_core import to_json
 
 from toolcrib._call import lifecycle
 from toolcrib._call.bodies import run_body
-from toolcrib._call.call_facts import NOBODY, Caller
+from toolcrib._call.call_facts import NOBODY, Caller, Maker
 from toolcrib._call.call_parts import WITH_PARENT, BodyParts, CallParts, Ties
 from toolcrib._call.failures import unavailable
 from toolcrib._call.fence import StopRequest
@@ -177,6 +177,11 @@ class LiveCall(CallParts, eq=False, weakref=True):
         else:  # nobody is kept waiting for what did not begin yet
             write.on_late = lambda: self.pipeline.late.retract(self, row)
         return write
+
+    def on_behalf(self, write: Write, maker: Maker) -> None:
+        """Has the store refuse what a body or a run makes when that is not this process's any more."""
+        if maker.in_body:
+            maker.guard(write, self.refused)
 
     def attach(self, id: str, data: bytes) -> None:
         """Keeps bytes beside the log, written with the result."""
