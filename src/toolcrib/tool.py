@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Literal
@@ -22,6 +22,7 @@ from toolcrib.types import Annotations, Effect, Knowledge, Limits, Wake
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 NAMESPACE = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
+DEEPEST_DEFAULT = 20
 EMPTY_SCHEMA: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 Body = Callable[[Any, Mapping[str, Any]], Any]
@@ -287,17 +288,12 @@ class _Derived:
 
     def _check_defaults(self) -> None:
         """A default that its own schema rules out would be refused by whoever gives it, and runs where nobody does."""
-        for name, schema in (self.input_schema.get("properties") or {}).items():
-            if not isinstance(schema, Mapping) or "default" not in schema:
-                continue
-            kinds = schema.get("type")
-            if kinds is None or "$ref" in schema:
-                continue
-            problem = _misfit(schema["default"], kinds if isinstance(kinds, list) else [kinds], schema)
+        for path, schema in _with_default(self.input_schema):
+            problem = _default_problem(schema)
             if problem is not None and self.tool.trusted:
-                raise self._bad(f"input_schema.{name}", f"the default {schema['default']!r} {problem}")
+                raise self._bad(f"input_schema.{path}", f"the default {schema['default']!r} {problem}")
             if problem is not None:
-                self.warnings += (f"{self.id}: the default of {name} {problem}",)
+                self.warnings += (f"{self.id}: the default of {path} {problem}",)
 
     def _check_primary(self) -> None:
         """A primary argument that does not exist would make every rule about it hold of nothing."""
@@ -337,6 +333,40 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "object": (dict,),
     "null": (type(None),),
 }
+
+
+def _with_default(schema: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Each schema with a default and its path: defaults are filled in at any depth."""
+    if not isinstance(schema, Mapping) or depth > DEEPEST_DEFAULT:
+        return
+    if "default" in schema and path:
+        yield path, schema
+    for key in ("properties", "$defs", "definitions"):
+        inner = schema.get(key)
+        for name, one in inner.items() if isinstance(inner, Mapping) else ():
+            yield from _with_default(one, f"{path}.{name}" if path else str(name), depth + 1)
+    for key in ("items", "prefixItems", "additionalProperties", "anyOf", "oneOf", "allOf"):
+        inner = schema.get(key)
+        for one in inner if isinstance(inner, list | tuple) else (inner,):
+            yield from _with_default(one, f"{path}.{key}" if path else key, depth + 1)
+
+
+def _default_problem(schema: Mapping[str, Any]) -> str | None:
+    """Why a default does not fit its schema, or None; what refers to other schemas is not followed."""
+    if "$ref" in schema:
+        return None
+    if "type" in schema or "enum" in schema:
+        kinds = schema.get("type", [])
+        return _misfit(schema["default"], kinds if isinstance(kinds, list) else [kinds], schema)
+    branches = schema.get("anyOf")
+    if not isinstance(branches, list) or not branches or any(not _plain(one) for one in branches):
+        return None
+    problems = [_default_problem({**one, "default": schema["default"]}) for one in branches]
+    return None if None in problems else problems[0]
+
+
+def _plain(schema: Any) -> bool:
+    return isinstance(schema, Mapping) and "$ref" not in schema and schema.get("type") is not None
 
 
 def _misfit(value: Any, kinds: list[Any], schema: Mapping[str, Any]) -> str | None:
