@@ -39,7 +39,7 @@ def serve() -> None:
 
 
 async def use() -> None:
-    server = Mcp(sys.executable, __file__, "serve", name="notes", trusted=True)
+    server = Mcp(sys.executable, __file__, "serve", name="notes", trusted=True, required=True)
     async with Crib([server]) as crib:
         session = await crib.open(owner="ada", namespaces=["notes"])
         print((await session.call("notes.read_note", {"name": "milk"})).data)
