@@ -808,6 +808,10 @@ GATEWAY: dict[str, str] = {
     "gateway.sources.1": "A server that does not start leaves nothing in the file; one is taken out by its name.",
     "gateway.sources.2": "An OpenAPI server written without a scheme is read.",
     "gateway.sources.3": "Servers behind a running crib are listed anew, started again, and their words read.",
+    "gateway.managed.1": "Administrators add, test, disable, enable and remove sources of a running server.",
+    "gateway.managed.2": "That is on the log, outlives a restart, and holds for all processes over the store.",
+    "gateway.managed.3": "Secrets of added sources are references, and programs need a permission.",
+    "gateway.managed.4": "Calls in flight of a source that goes end first.",
     "gateway.settings.1": "How MCP clients are served is said in `crib.yaml` and on the command line.",
     "gateway.places.1": "A slow server holds up no call of the same session to another.",
 }

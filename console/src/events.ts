@@ -696,6 +696,36 @@ export interface Settled {
   state?: StateRecord | null;
 }
 
+/** An administrator added a source while the crib ran; in the session `toolcrib.sources`. */
+export interface SourceAdded {
+  /** Id of this addition. */
+  id: string;
+  /** Name of the source. */
+  name: string;
+  /** Its settings; secrets stand in it as references. */
+  entry: Record<string, unknown>;
+  /** Who added it. */
+  by: string;
+}
+
+/** An administrator removed a source that had been added; in the session `toolcrib.sources`. */
+export interface SourceRemoved {
+  /** Name of the source. */
+  name: string;
+  /** Who removed it. */
+  by: string;
+}
+
+/** An administrator disabled or enabled a source; in the session `toolcrib.sources`. */
+export interface SourceSwitched {
+  /** Name of the source. */
+  name: string;
+  /** Whether its tools can be used from now on. */
+  enabled: boolean;
+  /** Who did it. */
+  by: string;
+}
+
 /** The body of a call started. */
 export interface Started {
   /** 1, and more after a crash or an answer. */
@@ -901,6 +931,9 @@ export interface EventKinds {
   account_disconnected: AccountDisconnected;
   account_requested: AccountRequested;
   account_registered: AccountRegistered;
+  source_added: SourceAdded;
+  source_switched: SourceSwitched;
+  source_removed: SourceRemoved;
   message: MessageAdded;
   message_queued: MessageQueued;
   run_started: RunStarted;

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 from weakref import WeakValueDictionary
 
 from toolcrib._call import schedules
@@ -33,7 +33,7 @@ from toolcrib._session.session_list import sessions_of
 from toolcrib._session.state_declarations import announce
 from toolcrib.catalog import Catalog
 from toolcrib.catalog.fingerprints import Fingerprints
-from toolcrib.catalog.registry import SourceRegistry
+from toolcrib.catalog.registry import Arrangement, SourceRegistry
 from toolcrib.context import AgentRunner, Deps
 from toolcrib.engine import Engine, open_engine
 from toolcrib.errors import Refused, StoreError
@@ -76,32 +76,6 @@ PART_S = 5.0
 """How long a part of a crib has to stop."""
 
 log = logging.getLogger("toolcrib")
-
-
-class _Rights(NamedTuple):
-    """What a caller wants to be open in a session, and whether they are `limited` to less than everything."""
-
-    namespaces: tuple[str, ...] | None
-    grants: tuple[Any, ...]
-    limited: bool
-    most_grants: int
-
-    def of(self, session: Session) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        """The namespaces and the grants that the session has then.
-
-        Raises:
-            Refused: `denied`, they were taken away and the caller may not give them back; `too_large`, too many grants.
-        """
-        wanted = session.namespaces if self.namespaces is None else self.namespaces
-        if self.limited and session.ceiling is not None and (taken := sorted({*wanted} - {*session.ceiling})):
-            left = ", ".join(session.ceiling)
-            raise Refused("denied", f"Namespace '{taken[0]}' was taken away from this session. Left: [{left}]")
-        if not self.grants:
-            return wanted, session.grants
-        kept = session.grants if self.limited else ()
-        grants = (*kept, *(one for one in self.grants if one not in kept))
-        permissions.check_number(grants, self.most_grants)
-        return wanted, grants
 
 
 class Crib:
@@ -338,10 +312,9 @@ class Crib:
         Raises:
             Refused: `conflict`, two tools have one id; nothing was changed.
         """
-        sources = [self.stock.sources[0], *other.stock.sources[1:]]  # what is built in stays
-        self._use_accounts(sources)
-        for gone, tools in await self.stock.exchange(sources, other.stock.declared, self.patience):
-            self.pipeline.aside(self._retire(gone, tools))
+        sources = [self.stock.configured[0], *other.stock.configured[1:]]  # what is built in stays
+        await self._prepare(sources)
+        self._retire_all(await self.stock.exchange(sources, other.stock.declared, self.patience))
         self.pipeline.policy = other.pipeline.policy
         if other.agents is not None and self.agents is not None:
             self.agents.take_over(other.agents)
@@ -351,13 +324,34 @@ class Crib:
         for session in self._in_memory():
             session._policy_changed()
 
+    async def _arrange(self, arrangement: Arrangement) -> None:
+        """Goes on with the sources that administrators added, and without those that they disabled.
+
+        Raises:
+            Refused: `conflict`, two tools have one id; nothing was changed.
+        """
+        await self._prepare(arrangement.added)
+        self._retire_all(await self.stock.arrange(arrangement, self.patience))
+
+    async def _prepare(self, sources: Iterable[Source]) -> None:
+        """Gives sources that come while it runs what those of its start have."""
+        self._use_accounts(sources)
+        if not self.stock.pinned and self._pins(sources):
+            await self.stock.pin_with(Fingerprints(lambda: self.store, self.pipeline.clock.now))
+
+    def _retire_all(self, gone: Iterable[tuple[Source, Iterable[Tool]]]) -> None:
+        for source, tools in gone:
+            self.pipeline.aside(self._retire(source, tools))
+
     async def _retire(self, source: Source, tools: Iterable[Tool]) -> None:
         """Stops a source that is no longer there, when the calls of its tools have ended."""
         gone = {id(tool) for tool in tools}
         calls = [live for session in self._in_memory() for live in session.live.values() if id(live.tool) in gone]
         if calls:
             await asyncio.wait([asyncio.ensure_future(live.ended()) for live in calls])
-        await bounded(source.stop(), PART_S, f"source {source.name}")
+        async with self.stock.changing:
+            if source not in self.stock.sources:  # it may have been enabled again
+                await bounded(source.stop(), PART_S, f"source {source.name}")
 
     async def _leave_to_recovery(self, cleanup: float) -> None:
         """What still runs is cancelled without a word in the log, and has a while to clean up."""
@@ -481,7 +475,7 @@ class Crib:
             authorize(await self._recorded(id, owner) if wanted is None else wanted, allowed)
         limited = allowed is not None and "*" not in allowed
         most = self.pipeline.limits.grants_per_session
-        rights = _Rights(wanted, permissions.grants_of(grants, most), limited, most)
+        rights = permissions.SessionRights(wanted, permissions.grants_of(grants, most), limited, most)
         lock = self._opening.setdefault(id, asyncio.Lock())
         async with lock:
             session, made = await self._open(id, owner, rights)
@@ -501,7 +495,7 @@ class Crib:
             return self.default_namespaces
         return (self._sessions.get(id) or await self._load(row)).namespaces
 
-    async def _open(self, id: str, owner: str, rights: _Rights) -> tuple[Session, bool]:
+    async def _open(self, id: str, owner: str, rights: permissions.SessionRights) -> tuple[Session, bool]:
         """The session, and whether it is new. A logout that is under way is waited for: there is one of each."""
         row, made = await self.store.open(id, owner, self.pipeline.clock.now())
         if row.owner != owner:
@@ -521,7 +515,7 @@ class Crib:
             await self._set_namespaces(session, wanted, widened=not rights.limited and session.ceiling is not None)
         return session, made
 
-    async def _enter(self, row: SessionRow, made: bool, rights: _Rights) -> Session:
+    async def _enter(self, row: SessionRow, made: bool, rights: permissions.SessionRights) -> Session:
         if made:
             opened = self.default_namespaces if rights.namespaces is None else rights.namespaces
             session = Session(self, row.id, row.owner, opened)

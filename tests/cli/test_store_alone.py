@@ -67,6 +67,8 @@ WHOLE = (
     ("approvals approve", "approvals decline", "approvals edit", "schedules add"),
     ("cluster up", "cluster status", "cluster load", "mcp stdio", "mcp import", "mcp add", "mcp list", "mcp inspect"),
     ("mcp remove", "mcp logs", "mcp refresh", "mcp restart"),
+    ("sources list", "sources add", "sources test", "sources disable", "sources enable"),
+    ("sources refresh", "sources remove"),
     ("connect", "accounts list", "accounts remove", "init", "demo"),
     ("tools list", "tools show", "tools accept", "tools lint", "tools test", "tools call", "tools health"),
     ("tools migrate", "tools rollback", "tools diff", "tools new"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolcrib._call import answers, questions
 from toolcrib._call.request import Admitted, Rejected
@@ -21,6 +21,32 @@ if TYPE_CHECKING:
 
 LONGEST = 4096
 """Characters of a grant."""
+
+
+class SessionRights(NamedTuple):
+    """What a caller wants to be open in a session, and whether they are `limited` to less than everything."""
+
+    namespaces: tuple[str, ...] | None
+    grants: tuple[Any, ...]
+    limited: bool
+    most_grants: int
+
+    def of(self, session: Session) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        """The namespaces and the grants that the session has then.
+
+        Raises:
+            Refused: `denied`, they were taken away and the caller may not give them back; `too_large`, too many grants.
+        """
+        wanted = session.namespaces if self.namespaces is None else self.namespaces
+        if self.limited and session.ceiling is not None and (taken := sorted({*wanted} - {*session.ceiling})):
+            left = ", ".join(session.ceiling)
+            raise Refused("denied", f"Namespace '{taken[0]}' was taken away from this session. Left: [{left}]")
+        if not self.grants:
+            return wanted, session.grants
+        kept = session.grants if self.limited else ()
+        grants = (*kept, *(one for one in self.grants if one not in kept))
+        check_number(grants, self.most_grants)
+        return wanted, grants
 
 
 def compose(session: Session) -> Policy:

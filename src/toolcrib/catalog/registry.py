@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+from weakref import WeakSet
 
 from toolcrib.catalog import Catalog
 from toolcrib.catalog.fingerprints import Fingerprints
@@ -21,6 +22,13 @@ LATE_S = 10.0
 log = logging.getLogger("toolcrib")
 
 
+class Arrangement(NamedTuple):
+    """What administrators changed about the sources of a crib: those that they added, and names of disabled ones."""
+
+    added: Sequence[Source] = ()
+    disabled: frozenset[str] = frozenset()
+
+
 class SourceRegistry:
     """The sources of a crib. `pins` keeps what tools of strangers looked like, where the policy wants to know."""
 
@@ -29,7 +37,11 @@ class SourceRegistry:
     ) -> None:
         declarations.check(declare)
         self._catalog = catalog
-        self.sources = list(sources)
+        self.sources = self.configured = list(sources)
+        self._arrangement = Arrangement()
+        self._arrange: Callable[[], Awaitable[Arrangement]] | None = None
+        self.changing = asyncio.Lock()
+        self._retired: WeakSet[Source] = WeakSet()
         self._declared = dict(declare)
         self._pins = pins
         self._aside: Callable[[Coroutine[Any, Any, None]], object] | None = None
@@ -51,6 +63,9 @@ class SourceRegistry:
         One that takes longer than `patience` keeps nobody waiting: its tools are there when it is ready. With `at_once`
         nobody waits at all for those that are `background`. A source that is `required` is waited for.
         """
+        if self._arrange is not None:
+            self._arrangement = await self._arrange()
+            self._leave_out(self._in_use(self.configured, self._arrangement))
         self._aside = aside
         if self._pins is not None:
             await self._pins.start(self._look_again)
@@ -75,8 +90,38 @@ class SourceRegistry:
             raise
         late = {task: source for task, source in beginning.items() if not task.done()}
         self._await_later(late, patience)
-        for task in beginning.keys() - late.keys():  # one is told of after all
-            task.result()
+        self._report({task: source for task, source in beginning.items() if task not in late})
+
+    def _report(self, begun: Mapping[asyncio.Task[None], Source]) -> None:
+        """Raises what kept a configured source from starting; one that was added keeps no crib from starting."""
+        for task, source in begun.items():
+            if source not in self._arrangement.added:
+                task.result()
+            elif (error := task.exception()) is not None:
+                log.warning("%s could not be started: %s", source.name, error)
+
+    def arrange_by(self, arrange: Callable[[], Awaitable[Arrangement]]) -> None:
+        """Ask at each start what administrators changed, before any source is started."""
+        self._arrange = arrange
+
+    def _in_use(self, configured: Iterable[Source], arrangement: Arrangement) -> list[Source]:
+        """Return the sources that are started: what is built in, the configured ones and those that were added."""
+        builtin, *others = configured
+        return [
+            builtin,
+            *(source for source in (*others, *arrangement.added) if source.name not in arrangement.disabled),
+        ]
+
+    def _leave_out(self, sources: list[Source]) -> None:
+        """Begin with these sources; tools of others are not shown."""
+        for source in self.sources:
+            if source not in sources:
+                self._catalog.exchange(self._shown.pop(id(source), ()), ())
+                self._offered.pop(id(source), None)
+        for source in sources:
+            if isinstance(source, Fixed) and id(source) not in self._offered:
+                self._register(source, source.tools)
+        self.sources = sources
 
     def _await_later(self, late: Mapping[asyncio.Task[None], Source], patience: float) -> None:
         loop = asyncio.get_running_loop()
@@ -157,20 +202,44 @@ class SourceRegistry:
     async def exchange(
         self, sources: Sequence[Source], declare: Mapping[str, Any], patience: float = 10.0
     ) -> list[tuple[Source, list[Tool]]]:
-        """Goes on with other sources and declarations; return the sources that are left over, with their tools.
+        """Goes on with other configured sources and declarations; return the sources that are left over, with their
+        tools.
 
         Sources that it has already stay as they are. Others are started first, so that no tool is away meanwhile; one
-        that cannot be started is logged, and has no tools. The caller stops what is left over.
+        that cannot be started is logged, and has no tools. One that takes longer than `patience` has its tools when it
+        is ready. The caller stops what is left over.
 
         Raises:
             Refused: `conflict`, two tools have one id; nothing was changed.
         """
+        async with self.changing:
+            gone = await self._switch(self._in_use(sources, self._arrangement), declare, patience)
+            self.configured = list(sources)
+            return gone
+
+    async def arrange(self, arrangement: Arrangement, patience: float = 10.0) -> list[tuple[Source, list[Tool]]]:
+        """Goes on with other sources that administrators added or disabled, in the same way.
+
+        Raises:
+            Refused: `conflict`, two tools have one id; nothing was changed.
+        """
+        async with self.changing:
+            gone = await self._switch(self._in_use(self.configured, arrangement), self._declared, patience)
+            self._arrangement = arrangement
+            return gone
+
+    async def _switch(
+        self, sources: list[Source], declare: Mapping[str, Any], patience: float
+    ) -> list[tuple[Source, list[Tool]]]:
         known = {id(source) for source in self.sources}
         new = [source for source in sources if id(source) not in known]
+        self._retired -= set(new)
         offered = {id(source): source.tools for source in new if isinstance(source, Fixed)}
         beginning = [source for source in new if not isinstance(source, Fixed)]
-        lists = await asyncio.gather(*(self._try_to_begin(source, patience) for source in beginning))
-        offered |= {id(source): tools for source, tools in zip(beginning, lists, strict=True)}
+        tasks = {asyncio.ensure_future(self._try_to_begin(source)): source for source in beginning}
+        if tasks:
+            await asyncio.wait(tasks, timeout=patience)
+        offered |= {id(source): task.result() for task, source in tasks.items() if task.done()}
         kept = {id(source) for source in sources} & known
         offered |= {key: self._offered[key] for key in kept & self._offered.keys()}
         same = self._declared == dict(declare)
@@ -181,23 +250,47 @@ class SourceRegistry:
             self._catalog.exchange(_joined(before), _joined(shown))
         except (Refused, BadTool):
             self._declared = declared
+            self._retire(beginning)
             await asyncio.gather(*(source.stop() for source in beginning), return_exceptions=True)
             raise
         gone = [(source, before.get(id(source), [])) for source in self.sources if id(source) not in kept]
+        self._retire(source for source, _ in gone)
         self.sources, self._offered, self._shown = list(sources), offered, shown
         telling = [source for source in self.sources if not isinstance(source, Fixed)]
         self._telling = {tool: source for source in telling for tool in shown.get(id(source), ())}
+        late = {task: source for task, source in tasks.items() if not task.done()}
+        self._await_later({asyncio.ensure_future(self._finish(task, one)): one for task, one in late.items()}, patience)
         return gone
 
-    async def _try_to_begin(self, source: Source, patience: float) -> list[Tool]:
-        """Return the tools of a new source; none where it cannot be started, which is logged."""
+    def _retire(self, sources: Iterable[Source]) -> None:
+        """Takes no more tools of sources that are not in use any more, also where they are still starting."""
+        gone = set(sources)
+        self._retired |= gone
+        for task, source in list(self._late.items()):
+            if source in gone:
+                task.cancel()
+
+    async def _finish(self, starting: asyncio.Task[list[Tool]], source: Source) -> None:
         try:
-            async with asyncio.timeout(patience):
-                return list(await source.start(lambda tools: self._register(source, tools)))
+            self._register(source, await starting)
+        finally:
+            starting.cancel()
+
+    async def _try_to_begin(self, source: Source) -> list[Tool]:
+        """Return the tools of a source that is new; none where it cannot be started, which is logged."""
+        self._catalog.declare(source.namespaces)
+        try:
+            return list(await source.start(lambda tools: self._register(source, tools)))
         except Exception as error:  # noqa: BLE001 - whatever one source does, the others are there
             log.warning("%s could not be started: %s", source.name, str(error) or type(error).__name__)
             await asyncio.gather(source.stop(), return_exceptions=True)
             return []
+
+    async def pin_with(self, pins: Fingerprints) -> None:
+        """Keeps from now on what tools of strangers look like."""
+        self._pins = pins
+        if self._aside is not None:
+            await pins.start(self._look_again)
 
     def _as_shown(self, tools: Iterable[Tool]) -> Iterable[Tool]:
         """Return tools as the catalog has them: marked where they changed, with what is declared of them."""
@@ -205,6 +298,10 @@ class SourceRegistry:
         if self._pins is not None and self._aside is not None:  # before the start nobody knows what was accepted
             shown = self._pins.marked(shown, self._aside)
         return self._declare(shown) if self._declared else shown
+
+    def tools_of(self, source: Source) -> Sequence[Tool]:
+        """The tools of a source as the catalog has them."""
+        return self._shown.get(id(source), ())
 
     @property
     def declared(self) -> Mapping[str, Any]:
@@ -246,6 +343,8 @@ class SourceRegistry:
 
     def _register(self, source: Source, tools: Iterable[Tool]) -> None:
         """All tools of a source as of now: what is gone goes, what it had is replaced, what is new is added."""
+        if source in self._retired:
+            return
         offered = list(tools)
         shown = list(self._as_shown(offered))
         before = self._shown.get(id(source), ())

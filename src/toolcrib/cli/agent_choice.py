@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.agent import Agent, Agents, Model, ModelError
-from toolcrib.cli.config.model import Mistake
+from toolcrib.cli.config.mistakes import Mistake
 from toolcrib.cli.terminal import CommandError, Terminal
 
 if TYPE_CHECKING:

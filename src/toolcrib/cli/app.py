@@ -46,6 +46,7 @@ COMMANDS = {
     "store": "store:app",
     "cluster": "cluster:app",
     "mcp": "mcp:app",
+    "sources": "sources:app",
     "keys": "keys:app",
     "connect": "accounts:connect",
     "accounts": "accounts:app",

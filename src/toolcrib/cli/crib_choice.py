@@ -22,6 +22,7 @@ from toolcrib.cli.variables import set_variables
 if TYPE_CHECKING:
     from toolcrib.cli.config.loader import SourceCache
     from toolcrib.crib import Crib
+    from toolcrib.serve.managed_sources import ManagedSources
 
 _OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 DEMO = "toolcrib.demo:crib"
@@ -119,14 +120,15 @@ def _made(choice: str, make: Any) -> Any:
 async def at_work(
     choice: Choice,
     *,
-    worker: bool = False,
     serves: bool = False,
     waits: bool = True,
     prepare: Callable[[Crib], object] | None = None,
     cache: SourceCache | None = None,
+    managed: list[ManagedSources] | None = None,
 ) -> AsyncIterator[Crib]:
     """The crib, started: it takes up what a crash left behind, and runs calls. In a cluster, workers do that.
 
+    It has the sources that administrators added too; what arranges them is put into `managed`, for who goes on with it.
     What is to be changed about it before, `prepare` does. One that `serves` others is there for them at once, whatever
     its sources do, and waits for a store and an engine that are not there yet. A command that does not wait for sources
     waits for that of its tool, by `arrive`.
@@ -134,18 +136,35 @@ async def at_work(
     crib = chosen(choice, cache)
     if prepare is not None:
         prepare(crib)
+    sources = manage(crib, choice)
     if crib.pipeline.engine is not None:
-        crib.pipeline.engine.works = worker
+        crib.pipeline.engine.works = False
     crib.at_once = serves or not waits
     if serves:
         await started(crib)
+        if managed is None:
+            await sources.start()
+        else:
+            managed.append(sources)
         try:
             yield crib
         finally:
+            await sources.stop()
             await crib.stop()
         return
     async with crib:
         yield crib
+
+
+def manage(crib: Crib, choice: Choice) -> ManagedSources:
+    """Return what arranges the sources of a crib by what its administrators did; it asks at the start of the crib."""
+    from toolcrib.cli.config.document import NAME
+    from toolcrib.cli.config.loader import hosting
+    from toolcrib.serve.managed_sources import ManagedSources
+    from toolcrib.serve.source_entry import SourceRules
+
+    path = Path(choice.crib or NAME)
+    return ManagedSources(crib, hosting(path).source_rules() if path.is_file() else SourceRules())
 
 
 async def started(crib: Crib) -> None:

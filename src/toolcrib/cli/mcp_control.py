@@ -12,6 +12,8 @@ from toolcrib.cli.serve import TOKEN, configured
 from toolcrib.cli.terminal import CommandError, Terminal
 
 PATIENCE_S = 5.0
+READ_S = 90.0
+"""How long a server may take: it may have to start a program first."""
 
 Name = Annotated[str, typer.Argument(help="What it is called in the crib.")]
 UrlOption = Annotated[
@@ -24,12 +26,12 @@ KeyOption = Annotated[
 
 async def refresh(terminal: Terminal, name: Name, url: UrlOption = None, key_env: KeyOption = TOKEN) -> None:
     """Have a running server list the tools of an MCP server anew."""
-    _tell(terminal, await _request(terminal, "POST", f"/mcp/{quote(name)}/refresh", url, key_env))
+    _tell(terminal, await ask_server(terminal, "POST", f"/mcp/{quote(name)}/refresh", url, key_env))
 
 
 async def restart(terminal: Terminal, name: Name, url: UrlOption = None, key_env: KeyOption = TOKEN) -> None:
     """Have a running server start an MCP server again. Calls that it works on end as if it had died."""
-    _tell(terminal, await _request(terminal, "POST", f"/mcp/{quote(name)}/restart", url, key_env))
+    _tell(terminal, await ask_server(terminal, "POST", f"/mcp/{quote(name)}/restart", url, key_env))
 
 
 async def logs(terminal: Terminal, name: Name, url: UrlOption = None, key_env: KeyOption = TOKEN) -> None:
@@ -37,7 +39,7 @@ async def logs(terminal: Terminal, name: Name, url: UrlOption = None, key_env: K
 
     That is the end of their standard error.
     """
-    answer = await _request(terminal, "GET", f"/mcp/{quote(name)}/log", url, key_env)
+    answer = await ask_server(terminal, "GET", f"/mcp/{quote(name)}/log", url, key_env)
     if terminal.json:
         terminal.data(answer)
     elif answer["lines"]:
@@ -55,7 +57,14 @@ def _tell(terminal: Terminal, status: dict[str, Any]) -> None:
         terminal.text(f"{status['name']}: {status['status']}{reason}, {status['tools']} tools", "green")
 
 
-async def _request(terminal: Terminal, method: str, path: str, url: str | None, key_env: str) -> dict[str, Any]:
+async def ask_server(
+    terminal: Terminal, method: str, path: str, url: str | None, key_env: str, body: Any = None
+) -> dict[str, Any]:
+    """Ask a `toolcrib serve` that runs, as one of its administrators.
+
+    Raises:
+        CommandError: it is not there, or refused.
+    """
     from toolcrib.client import RemoteCrib
     from toolcrib.errors import Refused
 
@@ -63,7 +72,7 @@ async def _request(terminal: Terminal, method: str, path: str, url: str | None, 
     at = url or f"http://{config.host}:{config.port}"
     try:
         async with RemoteCrib(at, key=os.environ.get(key_env), patience=PATIENCE_S) as crib:
-            answer: dict[str, Any] = (await crib.link.ask(method, path)).json()
+            answer: dict[str, Any] = (await crib.link.ask(method, path, body, read_s=READ_S)).json()
             return answer
     except Refused as error:
         advice = (

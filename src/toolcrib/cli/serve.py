@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from toolcrib.cli.config.server import ServeConfig
     from toolcrib.crib import Crib
     from toolcrib.serve.http import Site
+    from toolcrib.serve.managed_sources import ManagedSources
     from toolcrib.serve.mcp import McpLibrary, McpServerSettings
     from toolcrib.serve.principal import Guard, Principal
     from toolcrib.toolkits.shell.protections import Protections
@@ -208,8 +209,14 @@ async def serve(  # noqa: PLR0913 - the options of a command
     from toolcrib.toolkits.shell.protections import probe_protections
 
     cache: SourceCache = {}
+    managed: list[ManagedSources] = []
     async with (
-        at_work(terminal.crib, serves=True, cache=cache) as crib,
+        at_work(
+            terminal.crib,
+            serves=True,
+            cache=cache,
+            managed=managed,
+        ) as crib,
         reloading(crib, terminal.crib, cache, code=reload),
     ):
         guard = None if auth == "off" else await _guard(crib, config, known, required=auth == "keys")
@@ -224,7 +231,7 @@ async def serve(  # noqa: PLR0913 - the options of a command
         with _bound(config.host, config.port) as listener, _left(listener, token):
             _listen(listener)  # not before: a client that comes without the token is refused for good
             protections = await probe_protections()
-            site = _site(crib, config, guard, hosts, namespace, protections, only_mcp=mcp)
+            site = _site(crib, config, guard, hosts, namespace, protections, managed[0], only_mcp=mcp)
             await site.open()
             url = f"http://{_reached_at(config.host)}:{listener.getsockname()[1]}"
             keys = guard is not None and token is None
@@ -275,6 +282,7 @@ def _site(  # noqa: PLR0913 - what a site is put together of
     hosts: list[str],
     namespace: Sequence[str] | None,
     protections: Protections,
+    sources: ManagedSources,
     *,
     only_mcp: bool,
 ) -> Site:
@@ -291,6 +299,7 @@ def _site(  # noqa: PLR0913 - what a site is put together of
         origins=config.origins,
         limits=config.bounds(),
         protections=protections._asdict(),
+        sources=sources,
     )
     if only_mcp:
         site.only_mcp()

@@ -32,7 +32,7 @@ async def worker(  # noqa: PLR0913 - the options of a command
     log_format: LogFormat = None,
 ) -> None:
     """Run calls of the cluster: one more node. Ctrl-C or SIGTERM lets it finish what it has."""
-    from toolcrib.cli.crib_choice import chosen, started
+    from toolcrib.cli.crib_choice import chosen, manage, started
     from toolcrib.cli.reload import reloading
 
     if role not in ROLES:
@@ -42,6 +42,7 @@ async def worker(  # noqa: PLR0913 - the options of a command
     cache: SourceCache = {}
     crib = chosen(terminal.crib, cache)
     _prepare(crib, label, role, slots)
+    sources = manage(crib, terminal.crib)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -54,6 +55,7 @@ async def worker(  # noqa: PLR0913 - the options of a command
         await asyncio.wait({starting})
         return
     starting.result()
+    await sources.start()
     _calm()
     sweeping = asyncio.ensure_future(crib._sweep_hourly())
     try:
@@ -66,6 +68,7 @@ async def worker(  # noqa: PLR0913 - the options of a command
         terminal.say(f"{crib.pipeline.worker} takes no more calls, and leaves within {grace:g} s", "dim")
     finally:
         sweeping.cancel()
+        await sources.stop()
         await crib.stop(grace)
 
 

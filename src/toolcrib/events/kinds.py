@@ -54,6 +54,9 @@ from toolcrib.events.sessions import (
     SessionClosed,
     SessionClosing,
     SessionDeleted,
+    SourceAdded,
+    SourceRemoved,
+    SourceSwitched,
     StateKeysDeclared,
     StopWanted,
     ToolPinned,
@@ -108,6 +111,9 @@ OF_SESSIONS: tuple[type[EventData], ...] = (
     AccountDisconnected,
     AccountRequested,
     AccountRegistered,
+    SourceAdded,
+    SourceSwitched,
+    SourceRemoved,
 )
 OF_RUNS: tuple[type[EventData], ...] = (
     MessageAdded,

@@ -408,3 +408,51 @@ class AccountRegistered(EventData, frozen=True):
     issuer: str
     redirect_uri: str
     secret: str
+
+
+class SourceAdded(EventData, frozen=True):
+    """An administrator added a source while the crib ran; in the session `toolcrib.sources`.
+
+    Attributes:
+        id: Id of this addition.
+        name: Name of the source.
+        entry: Its settings; secrets stand in it as references.
+        by: Who added it.
+    """
+
+    kind: ClassVar[str] = "source_added"
+
+    id: str
+    name: str
+    entry: dict[str, Any]
+    by: str
+
+
+class SourceSwitched(EventData, frozen=True):
+    """An administrator disabled or enabled a source; in the session `toolcrib.sources`.
+
+    Attributes:
+        name: Name of the source.
+        enabled: Whether its tools can be used from now on.
+        by: Who did it.
+    """
+
+    kind: ClassVar[str] = "source_switched"
+
+    name: str
+    enabled: bool
+    by: str
+
+
+class SourceRemoved(EventData, frozen=True):
+    """An administrator removed a source that had been added; in the session `toolcrib.sources`.
+
+    Attributes:
+        name: Name of the source.
+        by: Who removed it.
+    """
+
+    kind: ClassVar[str] = "source_removed"
+
+    name: str
+    by: str

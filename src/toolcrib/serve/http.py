@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import uvicorn
 
     from toolcrib.serve.api import Api, ServeLimits
+    from toolcrib.serve.managed_sources import ManagedSources
     from toolcrib.serve.mcp import McpLibrary, McpServerSettings
 
 log = logging.getLogger("toolcrib.serve")
@@ -58,7 +59,8 @@ PREFLIGHT = (
 class Site:
     """All endpoints of a crib. It starts and stops the crib with the server, unless the crib runs already.
 
-    `/v1` and `/mcp` are always there; `mount` adds more. `namespaces` are open to who has none of their own.
+    `/v1` and `/mcp` are always there; `mount` adds more. `namespaces` are open to who has none of their own. `sources`
+    are what administrators add while it runs; without them, sources at addresses that need no secrets.
     """
 
     def __init__(  # noqa: PLR0913 - the one place where a server is put together, all by name
@@ -73,8 +75,10 @@ class Site:
         namespaces: Sequence[str] | None = None,
         limits: ServeLimits | None = None,
         protections: Mapping[str, bool] | None = None,
+        sources: ManagedSources | None = None,
     ) -> None:
         from toolcrib.serve.api import Api
+        from toolcrib.serve.managed_sources import ManagedSources
 
         self._crib = crib
         self._library = library
@@ -85,6 +89,7 @@ class Site:
         chosen = namespaces or (None if mcp is None else mcp.namespaces)
         opened = None if chosen is None else tuple(chosen)
         self.api: Api = Api(crib, guard, limits=limits, namespaces=opened, protections=protections)
+        self.api.sources = sources or ManagedSources(crib)
         if not nameless:
             self._share()
         self._endpoints: dict[str, App] = {}
@@ -182,6 +187,8 @@ class Site:
 
         if self._guard is not None:
             await self._guard.start()
+        if self.api.sources is not None:
+            await self.api.sources.start()
         secret = await kept_secret(self._crib.store, self._crib.pipeline.clock.now())
         self.api.seal = Signer(secret)
         if self._guard is not None:
@@ -219,6 +226,8 @@ class Site:
         for task in (self._sweeping, self._reviewing):
             if task is not None:
                 task.cancel()
+        if self.api.sources is not None:
+            await self.api.sources.stop()
         await self.api.close()
         if self._guard is not None:
             await self._guard.stop()

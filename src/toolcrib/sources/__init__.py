@@ -57,6 +57,13 @@ class Source(ABC):
     def freshen(self) -> None:  # noqa: B027 - most sources tell of changes by themselves
         """List its tools again in the background where they were listed long ago."""
 
+    async def refresh(self) -> None:  # noqa: B027 - most sources tell of changes by themselves
+        """List its tools anew, and return when they are known.
+
+        Raises:
+            ToolFailure: `unavailable`, it cannot be asked.
+        """
+
     def health_of(self, tool: Tool | None) -> Health:
         """Return how one of its tools is, or it is itself."""
         return OK

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.agent.providers import Providers
-from toolcrib.cli.config.model import AgentsSection, Mistake, ModelEntry
+from toolcrib.cli.config.mistakes import Mistake
+from toolcrib.cli.config.model import AgentsSection, ModelEntry
 from toolcrib.yaml import Path as Place
 
 if TYPE_CHECKING:

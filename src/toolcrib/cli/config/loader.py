@@ -16,16 +16,14 @@ from pydantic import ValidationError
 
 from toolcrib import yaml
 from toolcrib.cli.config.document import BadConfig, ConfigProblem, beside, read
+from toolcrib.cli.config.mistakes import Mistake, UnknownKey, mistakes
 from toolcrib.cli.config.model import (
     AccountSection,
     CribFile,
     McpEntry,
-    Mistake,
     OpenApiEntry,
     SkillsEntry,
     ToolkitEntry,
-    UnknownKey,
-    mistakes,
 )
 from toolcrib.cli.config.server import ServeConfig, hosting_of
 from toolcrib.cli.config.sources import Files, document_of, file_source, files_of, filled, server_of, skills_of

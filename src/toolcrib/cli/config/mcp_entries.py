@@ -11,7 +11,8 @@ from pydantic import ValidationError
 
 from toolcrib import yaml
 from toolcrib.cli import trust
-from toolcrib.cli.config.model import McpEntry, Mistake
+from toolcrib.cli.config.mistakes import Mistake
+from toolcrib.cli.config.model import McpEntry
 from toolcrib.cli.terminal import Choice, CommandError
 
 if TYPE_CHECKING:

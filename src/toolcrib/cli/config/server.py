@@ -11,6 +11,7 @@ serve:
     jwt: {issuer: "https://login.example", audience: "https://crib.example", owner: email}
   limits: {rate: 600/min}
   mcp: {task_after_s: 30, instructions: "..."}  # how it shows itself to MCP clients
+  sources: {programs: true, secrets: ["env:GITHUB_*"]}   # what administrators may add while it runs
   public_url: https://crib.example              # where browsers reach it, to connect accounts
   log_format: json                              # lines of the log: text, unless said
 """
@@ -27,6 +28,7 @@ from toolcrib.cli.config.model import ServeSection
 if TYPE_CHECKING:
     from toolcrib.serve.api import ServeLimits
     from toolcrib.serve.oauth import OAuth
+    from toolcrib.serve.source_entry import SourceRules
 
 STORE = "store"
 
@@ -45,6 +47,7 @@ class ServeConfig(NamedTuple):
     log_format: str = "text"
     mcp: Mapping[str, Any] = MappingProxyType({})
     public_url: str | None = None
+    sources: Mapping[str, Any] = MappingProxyType({})
 
     def provider(self) -> OAuth | None:
         """The guard that takes tokens of a provider, where one is named."""
@@ -56,6 +59,12 @@ class ServeConfig(NamedTuple):
         claims = {name: settings[name] for name in ("owner", "roles", "namespaces", "admins") if name in settings}
         scopes, jwks = settings.get("scopes", ()), settings.get("jwks")
         return OAuth(settings["audience"], settings["issuer"], jwks, scopes, claims=Claims(**claims))
+
+    def source_rules(self) -> SourceRules:
+        """What administrators may add while the server runs."""
+        from toolcrib.serve.source_entry import SourceRules
+
+        return SourceRules(**{**self.sources, "secrets": tuple(self.sources.get("secrets", ()))})
 
     def bounds(self) -> ServeLimits:
         """The limits of the server."""
@@ -79,4 +88,5 @@ def hosting_of(section: ServeSection, folder: Path) -> ServeConfig:
         section.log_format,
         section.mcp.model_dump(exclude_unset=True),
         section.public_url,
+        section.sources.model_dump(exclude_unset=True),
     )

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toolcrib.cli.config.model import FilesEntry, McpEntry, Mistake, OpenApiEntry, SkillsEntry
+from toolcrib.cli.config.mistakes import Mistake
+from toolcrib.cli.config.model import FilesEntry, McpEntry, OpenApiEntry, SkillsEntry
 from toolcrib.types import Limits
 from toolcrib.yaml import Path as Place
 

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.cli.config.model import Mistake, ToolkitEntry, UnknownKey
+from toolcrib.cli.config.mistakes import Mistake, UnknownKey
+from toolcrib.cli.config.model import ToolkitEntry
 from toolcrib.cli.config.sources import filled
 from toolcrib.yaml import Path as Place
 

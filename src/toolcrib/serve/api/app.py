@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from toolcrib._call.owner_turns import LoopTurns
     from toolcrib.serve.cookies import Cookies
     from toolcrib.serve.keyring import Keyring
+    from toolcrib.serve.managed_sources import ManagedSources
     from toolcrib.serve.mcp.signed_state import Signer
     from toolcrib.serve.metrics import Metrics
 
@@ -49,6 +50,7 @@ class Api:
         self.crib = crib
         self.guard = guard
         self.keys: Keyring | None = None
+        self.sources: ManagedSources | None = None
         self.cookies: Cookies | None = None
         self.seal: Signer | None = None
         self.metrics: Metrics | None = None

@@ -28,6 +28,7 @@ STATUS = {
     "already_answered": 409,
     "expired": 409,
     "conflict": 409,
+    "failed": 409,
     "too_large": 413,
     "rate_limited": 429,
     "too_many": 429,
