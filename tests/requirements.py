@@ -803,6 +803,7 @@ GATEWAY: dict[str, str] = {
     "gateway.skills.1": "Folders with a SKILL.md are listed, got and read by the skills extension.",
     "gateway.skills.2": "Models read skills piece by piece, under the policy, and as they were listed.",
     "gateway.skills.3": "Skills of servers are passed on.",
+    "gateway.skills.4": "Agents read skills of servers piece by piece, and only as they were listed.",
     "gateway.clients.1": "Batches of the one revision that has them are answered.",
     "gateway.clients.2": "A missing header about tasks costs a warning, and no request.",
     "gateway.sources.1": "A server that does not start leaves nothing in the file; one is taken out by its name.",

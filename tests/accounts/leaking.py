@@ -41,7 +41,7 @@ async def use(place: Place) -> None:
     http = place.http
     session = (await http.post("/v1/sessions", json={})).json()["id"]
     for name in ("whoami", "stumble", "whoami"):
-        body = {"tool": name, "args": {}, "wait": 60.0}
+        body: dict[str, Any] = {"tool": name, "args": {}, "wait": 60.0}
         show("answer", (await http.post(f"/v1/sessions/{session}/calls", json=body)).text)
     show("mcp", await place.call("whoami"))
     for path in ("calls", "audit", "accounts", "questions", "sources", f"sessions/{session}", "stats", "findings"):

@@ -72,3 +72,29 @@ def test_unknown_keys_of_serve_are_told_with_what_was_meant(tmp_path: Path, sect
     path.write_text(f"serve:\n  {section}: {{{key}: 1}}\n")
     with pytest.raises(BadConfig, match=f"unknown key '{key}'; did you mean"):
         load(path)
+
+
+@requirement("gateway.client.2")
+async def test_a_model_of_the_file_takes_turns_for_a_server_under_a_budget(tmp_path: Path) -> None:
+    (tmp_path / "script.yaml").write_text("sampling: [{text: Hello}, {text: again}]\n")
+    command = json.dumps([*LIGHT, "one"])
+    sampling = "{model: {scripted: script.yaml}, turns: 1}"
+    (tmp_path / "crib.yaml").write_text(
+        f"sources: [{{mcp: {command}, name: one, required: true, sampling: {sampling}}}]\npolicy: {{default: allow}}\n"
+    )
+    async with load(tmp_path / "crib.yaml") as crib:
+        session = await crib.open(owner="ada", namespaces=["one"])
+        first = await session.call("one.sample", {})
+        assert (first.ok, "Hello" in str(first)) == (True, True)
+        second = await session.call("one.sample", {})
+        assert "more than 1 turns" in str(second)
+
+
+def test_a_model_that_cannot_be_is_told_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "crib.yaml"
+    path.write_text("sources:\n  - mcp: some-server\n    sampling:\n      model: {scripted: none.yaml}\n")
+    with pytest.raises(BadConfig, match=r"crib.yaml:4: sampling.model: cannot read"):
+        load(path)
+    path.write_text("sources:\n  - mcp: some-server\n    sampling: {model: a, turn: 1}\n")
+    with pytest.raises(BadConfig, match=r"unknown key 'turn'; did you mean 'turns'"):
+        load(path)

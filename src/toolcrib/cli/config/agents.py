@@ -85,6 +85,22 @@ def _model(value: str | ModelEntry, folder: Path) -> Any:
     return _made(value.python, folder)
 
 
+def model_finder(
+    value: str | ModelEntry, folder: Path, section: AgentsSection | None
+) -> tuple[Callable[[], Model], str]:
+    """Return what finds a model when it is needed, and its name: one that `agents` has, or one of a provider.
+
+    Raises:
+        Mistake: there can be no such model.
+    """
+    if not isinstance(value, str):
+        model = _model(value, folder)
+        return (lambda: model), str(value.scripted or value.python)
+    known = {} if section is None else {name: _model(one, folder) for name, one in section.models.items()}
+    models = Models(known, {} if section is None else section.providers)
+    return (lambda: models(value)), value
+
+
 def script(path: Path) -> Model:
     """The model that says what stands in a file.
 

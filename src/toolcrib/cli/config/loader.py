@@ -19,6 +19,7 @@ from toolcrib.cli.config.document import BadConfig, ConfigProblem, beside, read
 from toolcrib.cli.config.mistakes import Mistake, UnknownKey, mistakes
 from toolcrib.cli.config.model import (
     AccountSection,
+    AgentsSection,
     CribFile,
     McpEntry,
     OpenApiEntry,
@@ -296,7 +297,8 @@ class _Project:
         if isinstance(entry, SkillsEntry):
             return [skills_of(entry, self.folder, place)]
         if isinstance(entry, McpEntry):
-            return [server_of(entry, self.folder, place)]
+            agents = self.file.agents if isinstance(self.file.agents, AgentsSection) else None
+            return [server_of(entry, self.folder, place, agents)]
         value: Any = from_file(self.folder / entry) if entry.endswith(".py") else from_module(entry)
         return list(value) if isinstance(value, list | tuple) else [value]
 

@@ -19,6 +19,7 @@ from toolcrib.cli.config.model import (
     McpEntry,
     McpServeSection,
     OpenApiEntry,
+    SamplingSection,
     ServeLimitsSection,
     ServeSection,
     SkillsEntry,
@@ -123,7 +124,7 @@ def _model_of(loc: tuple[int | str, ...]) -> type[BaseModel]:
     if not loc:
         return CribFile
     if loc[0] == "sources":
-        return _TAGS[str(loc[2])]
+        return SamplingSection if "sampling" in loc else _TAGS[str(loc[2])]
     if loc[0] == "accounts":
         return AccountSection
     sections: dict[tuple[int | str, ...], type[BaseModel]] = {

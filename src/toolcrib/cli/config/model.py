@@ -235,6 +235,14 @@ class FilesEntry(Section):
     values: dict[str, dict[str, Text]] = Field(default={})
 
 
+class SamplingSection(Section):
+    """The model that takes turns for a server, and how many in a session."""
+
+    model: ModelName
+    turns: Whole = 20
+    max_tokens: Whole = 4096
+
+
 class McpEntry(Section):
     """An MCP server: its command in one line or as words, or its address."""
 
@@ -256,6 +264,7 @@ class McpEntry(Section):
     limits: ToolLimitsSection | None = None
     breaker: Whole | Literal[False] | None = None
     account: StrictBool | Text | None = None
+    sampling: SamplingSection | None = None
 
 
 class OpenApiEntry(Section):

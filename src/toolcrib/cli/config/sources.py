@@ -11,14 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolcrib.cli.config.mistakes import Mistake
-from toolcrib.cli.config.model import FilesEntry, McpEntry, OpenApiEntry, SkillsEntry
+from toolcrib.cli.config.model import (
+    AgentsSection,
+    FilesEntry,
+    McpEntry,
+    OpenApiEntry,
+    SamplingSection,
+    SkillsEntry,
+)
 from toolcrib.types import Limits
 from toolcrib.yaml import Path as Place
 
 if TYPE_CHECKING:
     from toolcrib.definitions.roots import DefinitionRoot
     from toolcrib.definitions.source import FileSource
-    from toolcrib.sources.mcp import Mcp
+    from toolcrib.sources.mcp import Mcp, Sampler
     from toolcrib.sources.openapi import OpenApi
     from toolcrib.sources.skills import Skills
 
@@ -87,8 +94,8 @@ def files_of(entry: Any, folder: Path, place: Place) -> Files | None:
 _SERVER_SETTINGS = ("share", "connections", "start_s", "idle_s", "revision", "tasks", "prefix")
 
 
-def server_of(entry: McpEntry, folder: Path, place: Place = ()) -> Mcp:
-    """The server that an entry of a file in a folder means.
+def server_of(entry: McpEntry, folder: Path, place: Place = (), agents: AgentsSection | None = None) -> Mcp:
+    """The server that an entry of a file in a folder means; `agents` may name the model that takes turns for it.
 
     Raises:
         Mistake, BadTool: something is wrong with the entry.
@@ -108,6 +115,8 @@ def server_of(entry: McpEntry, folder: Path, place: Place = ()) -> Mcp:
     more |= {key: value for key in _SERVER_SETTINGS if (value := getattr(entry, key)) is not None}
     if entry.account:
         more["account"] = entry.account
+    if entry.sampling is not None:
+        more["sampler"] = _sampler(entry.sampling, folder, place, agents)
     if entry.cwd is not None:
         more["cwd"] = str(_there(folder / entry.cwd, (*place, "cwd")))
     bounds = {} if entry.limits is None else entry.limits.model_dump(exclude_unset=True)
@@ -115,6 +124,23 @@ def server_of(entry: McpEntry, folder: Path, place: Place = ()) -> Mcp:
         bounds["repeat"] = entry.breaker or None
     more["limits"] = Limits(**bounds)
     return Mcp(*command, name=entry.name, trusted=entry.trusted, required=entry.required, timeout=entry.timeout, **more)
+
+
+def _sampler(section: SamplingSection, folder: Path, place: Place, agents: AgentsSection | None) -> Sampler:
+    """What takes the turns of a model for a server.
+
+    Raises:
+        Mistake: there can be no such model.
+    """
+    from toolcrib.agent.sampling import ModelSampling
+    from toolcrib.cli.config.agents import model_finder
+    from toolcrib.sources.mcp import Sampler
+
+    try:
+        find, name = model_finder(section.model, folder, agents)
+    except Mistake as mistake:
+        raise Mistake(f"sampling.model: {mistake}", (*place, "sampling", "model")) from None
+    return Sampler(ModelSampling(find, name), turns=section.turns, max_tokens=section.max_tokens)
 
 
 def document_of(entry: OpenApiEntry, folder: Path, place: Place) -> OpenApi:

@@ -22,6 +22,7 @@ from toolcrib.sources.mcp.results import OfferedTool, ServerDescription
 from toolcrib.sources.mcp.sampler import Sampler
 from toolcrib.sources.mcp.server import McpClient
 from toolcrib.sources.mcp.settings import McpClientSettings, is_address, legal, name_of
+from toolcrib.sources.mcp.skill_tool import skill_tool
 from toolcrib.sources.mcp.tool_list import describe
 from toolcrib.tool import Tool
 from toolcrib.types import Limits, Result
@@ -78,6 +79,7 @@ class Mcp(Source):
         self._changed: Callable[[Iterable[Tool]], None] | None = None
         self._newest: list[OfferedTool] | None = None
         self._left_out: tuple[str, ...] = ()
+        self._skills: tuple[Mapping[str, Any], ...] = ()
 
     async def start(self, changed: Callable[[Iterable[Tool]], None]) -> Iterable[Tool]:
         """Its tools now. Where the server cannot be asked, it is tried again later, and the crib starts without it.
@@ -86,6 +88,7 @@ class Mcp(Source):
             ToolcribError: it is required, and cannot be asked.
         """
         self.server.changed = self._note_change
+        self.server.skills_changed = self._note_skills
         try:
             tools = await self._current()
         except ToolFailure as error:
@@ -117,7 +120,30 @@ class Mcp(Source):
             self._changed(tools)
 
     async def _current(self) -> list[Tool]:
-        return await asyncio.to_thread(self._made, await self.server.tools())
+        offered = await self.server.tools()
+        await self._list_skills()
+        return await asyncio.to_thread(self._made, offered)
+
+    async def _list_skills(self) -> None:
+        """Has the skills at hand that its tool lists; those of before where the server does not say."""
+        if "skills" not in self.server.features:
+            self._skills = ()
+            return
+        try:
+            self._skills = (await self.server.offers()).skills
+        except ToolFailure as error:
+            log.info("the skills of %s could not be listed: %s", self.name, error.message)
+
+    def _note_skills(self) -> None:
+        """Has the tool for skills made anew beside all else, where they may have changed."""
+        if "skills" in self.server.features and self._changed is not None and _is_over(self._tasks.get("skills")):
+            self._tasks["skills"] = asyncio.create_task(self._renew_skills())
+
+    async def _renew_skills(self) -> None:
+        try:
+            await self._list_now()
+        except (ToolFailure, ToolcribError) as error:
+            log.info("the skills of %s could not be listed again: %s", self.name, error)
 
     async def _retry(self, changed: Callable[[Iterable[Tool]], None]) -> None:
         while True:
@@ -149,6 +175,8 @@ class Mcp(Source):
             ToolFailure: `unavailable`, the server cannot be asked.
         """
         await self.server.refresh()
+        if "skills" in self.server.features:
+            await self._list_now()
 
     async def restart(self) -> None:
         """Ends all its processes and connections, and lists the tools by a new one.
@@ -167,6 +195,7 @@ class Mcp(Source):
     async def _renew(self, changed: Callable[[Iterable[Tool]], None]) -> None:
         while self._newest is not None:
             offered, self._newest = self._newest, None
+            await self._list_skills()
             tools = await asyncio.to_thread(self._made, offered)
             try:
                 changed(tools)
@@ -202,6 +231,9 @@ class Mcp(Source):
                 log.warning("%s", error)
                 left_out.append(f"{offered.legal_name}: {error.field}: {error.problem}")
         self._left_out = tuple(left_out)
+        skills = skill_tool(self.server, self._skills, trusted=self.trusted, limits=self._limits)
+        if skills is not None:
+            made.setdefault(skills.id, skills)
         for request in request_tools(self.server, trusted=self.trusted, limits=self._limits):
             made.setdefault(request.id, request)
         return list(made.values())

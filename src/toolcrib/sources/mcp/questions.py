@@ -29,7 +29,7 @@ SAMPLING, ROOTS = "sampling/createMessage", "roots/list"
 CLIENT_METHODS = {SAMPLING: "sampling", ROOTS: "roots"}
 """What may be asked of the client alone, and the capability that it has to declare for that."""
 
-NO_MODEL = "Call it from an MCP client that offers sampling, or give its source a `sampler`."
+NO_MODEL = "Call it from an MCP client that offers sampling, or name a model in `sampling` of its source."
 
 exchange_of_this_context: contextvars.ContextVar[PendingRequest | None] = contextvars.ContextVar(
     "exchange", default=None

@@ -63,7 +63,7 @@ class McpClient:
 
     `changed` is called with all tools whenever a listing brings others than the last; `left_out` says which of them are
     not taken, and why. `features` are what it has beside tools, and `edition` is another number when these changed;
-    `offers_changed` is called then.
+    `offers_changed` is called then, as is `skills_changed`.
     """
 
     def __init__(
@@ -77,6 +77,7 @@ class McpClient:
         self._account = account
         self.changed = changed
         self.offers_changed: Callable[[], None] | None = None
+        self.skills_changed: Callable[[], None] | None = None
         self._pool = LinkPool(settings, self._relisted, self._offers_changed)
         self._tools: list[OfferedTool] | None = None
         self._offers: Offers | None = None
@@ -114,6 +115,7 @@ class McpClient:
             ToolFailure: `unavailable`, it cannot be asked.
         """
         await self._pool.refresh()
+        self._offers = None
 
     async def restart(self) -> None:
         """Ends all connections, as if the server had died, and lists what it offers by a new one.
@@ -152,8 +154,9 @@ class McpClient:
     def _offers_changed(self) -> None:
         self._offers = None
         self.edition += 1
-        if self.offers_changed is not None:
-            self.offers_changed()
+        for listener in (self.offers_changed, self.skills_changed):
+            if listener is not None:
+                listener()
 
     @property
     def stale(self) -> bool:

@@ -1,0 +1,146 @@
+"""Skills of an MCP server for models: one tool that lists them in its description and reads them file by file.
+
+MCP clients of the crib get the same skills by the extension of the protocol. A file counts only as it was listed: where
+the server gives out another text than the one whose digest it told, nothing is given to the model.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
+
+from toolcrib.errors import ToolFailure
+from toolcrib.sources.mcp.request_tools import READ
+from toolcrib.sources.mcp.settings import legal
+from toolcrib.tool import Tool
+from toolcrib.types import Annotations, Limits, Result, block
+
+if TYPE_CHECKING:
+    from toolcrib.sources.mcp.server import McpClient
+
+NAME = "read_skill"
+FILE = "SKILL.md"
+MOST_SHOWN = 100
+LONGEST = 1024
+"""Characters of a description that are shown."""
+
+
+class _File(NamedTuple):
+    uri: str
+    digest: str | None
+
+
+class _Skill(NamedTuple):
+    name: str
+    description: str
+    files: Mapping[str, _File]
+
+
+def _skills(entries: Iterable[Mapping[str, Any]]) -> dict[str, _Skill]:
+    """The skills that have a name and a description; of two with one name the first counts."""
+    skills: dict[str, _Skill] = {}
+    for entry in entries:
+        front, listed = entry.get("frontmatter"), entry.get("resources")
+        front = front if isinstance(front, Mapping) else {}
+        name, description = front.get("name"), front.get("description")
+        if isinstance(name, str) and isinstance(description, str):
+            files = _files(entry["uri"], listed if isinstance(listed, list) else [])
+            skills.setdefault(name, _Skill(name, description[:LONGEST], files))
+    return skills
+
+
+def _files(uri: str, listed: Iterable[Any]) -> dict[str, _File]:
+    """The files of a skill by their paths in it, its `SKILL.md` first."""
+    base = uri.rpartition("/")[0] + "/"
+    files = {FILE: _File(uri, None)}
+    for one in listed:
+        address = one.get("uri") if isinstance(one, Mapping) else None
+        if isinstance(address, str) and address.startswith(base):
+            digest = one.get("digest")
+            path = FILE if address == uri else unquote(address.removeprefix(base))
+            files[path] = _File(address, digest if isinstance(digest, str) else None)
+    return files
+
+
+def skill_tool(
+    server: McpClient, entries: Iterable[Mapping[str, Any]], *, trusted: bool, limits: Limits
+) -> Tool | None:
+    """The tool that reads the skills of a server; None where it has none."""
+    skills = _skills(entries)
+    if not skills:
+        return None
+
+    async def run(ctx: Any, values: Mapping[str, Any]) -> Result:
+        return await _read(server, skills, values, ctx)
+
+    name = legal(server.settings.name)
+    shown = [f"- {one.name}: {one.description}" for one in skills.values()]
+    if len(shown) > MOST_SHOWN:
+        shown[MOST_SHOWN:] = [f"- and {len(shown) - MOST_SHOWN} more"]
+    digests = {one.name: one.files[FILE].digest for one in skills.values()}
+    tool: Tool = Tool(
+        name=NAME,
+        namespace=name,
+        description="Read a skill before you do what it is for: its SKILL.md first, other files when that names them.\n"
+        + "\n".join(shown),
+        input_schema={
+            "type": "object",
+            "properties": {"skill": {"type": "string"}, "file": {"type": "string", "default": FILE}},
+            "required": ["skill"],
+            "x-toolcrib-skills": digests,  # another text makes another tool, which has to be accepted
+        },
+        annotations=Annotations(read_only=True),
+        effect=None if trusted else "once",
+        limits=limits,
+        metadata={"mcp": {"server": name}},
+        run=run,
+        upstream=name,
+        source=name,
+        trusted=trusted,
+    )
+    return tool
+
+
+async def _read(server: McpClient, skills: Mapping[str, _Skill], values: Mapping[str, Any], ctx: Any) -> Result:
+    skill = skills.get(values["skill"])
+    if skill is None:
+        known = ", ".join(list(skills)[:MOST_SHOWN])
+        raise ToolFailure("not_found", f"There is no skill '{values['skill']}'", hint=f"There are: {known}")
+    path = values.get("file") or FILE
+    file = skill.files.get(path)
+    if file is None:
+        known = ", ".join(list(skill.files)[:MOST_SHOWN])
+        raise ToolFailure("not_found", f"The skill {skill.name} has no file '{path}'", hint=f"It has: {known}")
+    raw = await server.request(READ, {"uri": file.uri}, ctx)
+    content = _content(raw, file)
+    data = _bytes(content)
+    if data is None or (file.digest is not None and file.digest != f"sha256:{hashlib.sha256(data).hexdigest()}"):
+        told = f"{path} of the skill {skill.name} is not what the server listed"
+        raise ToolFailure("unavailable", told, hint="Have the server's tools listed again, and look at what changed.")
+    if "text" not in content:
+        kind = str(content.get("mimeType") or "application/octet-stream")
+        return Result(None, [block("resource", uri=file.uri, mime_type=kind, blob=content["blob"])])
+    others = [other for other in skill.files if other != FILE]
+    more = f"Other files of the skill: {', '.join(others[:MOST_SHOWN])}" if path == FILE and others else None
+    return Result(content["text"], message=more)
+
+
+def _content(raw: Mapping[str, Any], file: _File) -> Mapping[str, Any]:
+    """What the server gave for an address; nothing where it gave something else."""
+    listed = raw.get("contents")
+    contents = [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
+    return next((one for one in contents if one.get("uri") == file.uri), {})
+
+
+def _bytes(content: Mapping[str, Any]) -> bytes | None:
+    """The bytes of a file; None where there are none."""
+    if isinstance(text := content.get("text"), str):
+        return text.encode()
+    try:
+        return base64.b64decode(content["blob"], validate=True)
+    except (KeyError, TypeError, binascii.Error):
+        return None
