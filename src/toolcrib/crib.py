@@ -351,7 +351,7 @@ class Crib:
             await asyncio.wait([asyncio.ensure_future(live.ended()) for live in calls])
         async with self.stock.changing:
             if source not in self.stock.sources:  # it may have been enabled again
-                await bounded(source.stop(), PART_S, f"source {source.name}")
+                await bounded(self.stock.stop_source(source), PART_S, f"source {source.name}")
 
     async def _leave_to_recovery(self, cleanup: float) -> None:
         """What still runs is cancelled without a word in the log, and has a while to clean up."""

@@ -42,6 +42,7 @@ class SourceRegistry:
         self._arrange: Callable[[], Awaitable[Arrangement]] | None = None
         self.changing = asyncio.Lock()
         self._retired: WeakSet[Source] = WeakSet()
+        self._leaving: list[Source] = []
         self._declared = dict(declare)
         self._pins = pins
         self._aside: Callable[[Coroutine[Any, Any, None]], object] | None = None
@@ -196,6 +197,7 @@ class SourceRegistry:
         for source in self.sources:
             if isinstance(source, Fixed) or self._offered.pop(id(source), None) is not None:
                 await source.stop()
+        await asyncio.gather(*map(self.stop_source, list(self._leaving)), return_exceptions=True)
         if self._pins is not None:
             await self._pins.stop()
 
@@ -234,11 +236,18 @@ class SourceRegistry:
         known = {id(source) for source in self.sources}
         new = [source for source in sources if id(source) not in known]
         self._retired -= set(new)
+        self._leaving = [source for source in self._leaving if source not in new]
         offered = {id(source): source.tools for source in new if isinstance(source, Fixed)}
         beginning = [source for source in new if not isinstance(source, Fixed)]
         tasks = {asyncio.ensure_future(self._try_to_begin(source)): source for source in beginning}
-        if tasks:
-            await asyncio.wait(tasks, timeout=patience)
+        try:
+            if tasks:
+                await asyncio.wait(tasks, timeout=patience)
+        except BaseException:  # whoever wanted it is stopped: what has begun is stopped with all others
+            for task in tasks:
+                task.cancel()
+            self._retire(beginning)
+            raise
         offered |= {id(source): task.result() for task, source in tasks.items() if task.done()}
         kept = {id(source) for source in sources} & known
         offered |= {key: self._offered[key] for key in kept & self._offered.keys()}
@@ -251,7 +260,7 @@ class SourceRegistry:
         except (Refused, BadTool):
             self._declared = declared
             self._retire(beginning)
-            await asyncio.gather(*(source.stop() for source in beginning), return_exceptions=True)
+            await asyncio.gather(*map(self.stop_source, beginning), return_exceptions=True)
             raise
         gone = [(source, before.get(id(source), [])) for source in self.sources if id(source) not in kept]
         self._retire(source for source, _ in gone)
@@ -262,10 +271,18 @@ class SourceRegistry:
         self._await_later({asyncio.ensure_future(self._finish(task, one)): one for task, one in late.items()}, patience)
         return gone
 
+    async def stop_source(self, source: Source) -> None:
+        """Stop a source that is not in use any more."""
+        try:
+            await source.stop()
+        finally:
+            self._leaving = [other for other in self._leaving if other is not source]
+
     def _retire(self, sources: Iterable[Source]) -> None:
         """Takes no more tools of sources that are not in use any more, also where they are still starting."""
         gone = set(sources)
         self._retired |= gone
+        self._leaving += gone
         for task, source in list(self._late.items()):
             if source in gone:
                 task.cancel()

@@ -132,7 +132,7 @@ def _sampler(section: SamplingSection, folder: Path, place: Place, agents: Agent
     Raises:
         Mistake: there can be no such model.
     """
-    from toolcrib.agent.sampling import ModelSampling
+    from toolcrib.agent.model_sampler import ModelSampler
     from toolcrib.cli.config.agents import model_finder
     from toolcrib.sources.mcp import Sampler
 
@@ -140,7 +140,7 @@ def _sampler(section: SamplingSection, folder: Path, place: Place, agents: Agent
         find, name = model_finder(section.model, folder, agents)
     except Mistake as mistake:
         raise Mistake(f"sampling.model: {mistake}", (*place, "sampling", "model")) from None
-    return Sampler(ModelSampling(find, name), turns=section.turns, max_tokens=section.max_tokens)
+    return Sampler(ModelSampler(find, name), turns=section.turns, max_tokens=section.max_tokens)
 
 
 def document_of(entry: OpenApiEntry, folder: Path, place: Place) -> OpenApi:

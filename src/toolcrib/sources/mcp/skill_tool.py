@@ -1,7 +1,7 @@
 """Skills of an MCP server for models: one tool that lists them in its description and reads them file by file.
 
 MCP clients of the crib get the same skills by the extension of the protocol. A file counts only as it was listed: where
-the server gives out another text than the one whose digest it told, nothing is given to the model.
+the server gives out another text than the one whose digest it listed, nothing is given to the model.
 """
 
 from __future__ import annotations
@@ -119,8 +119,10 @@ async def _read(server: McpClient, skills: Mapping[str, _Skill], values: Mapping
     content = _content(raw, file)
     data = _bytes(content)
     if data is None or (file.digest is not None and file.digest != f"sha256:{hashlib.sha256(data).hexdigest()}"):
-        told = f"{path} of the skill {skill.name} is not what the server listed"
-        raise ToolFailure("unavailable", told, hint="Have the server's tools listed again, and look at what changed.")
+        message = f"{path} of the skill {skill.name} is not what the server listed"
+        raise ToolFailure(
+            "unavailable", message, hint="Have the server's tools listed again, and look at what changed."
+        )
     if "text" not in content:
         kind = str(content.get("mimeType") or "application/octet-stream")
         return Result(None, [block("resource", uri=file.uri, mime_type=kind, blob=content["blob"])])

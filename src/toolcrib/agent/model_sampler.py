@@ -13,8 +13,8 @@ AGENT = "sampling"
 """The agent that a model is told to speak for."""
 
 
-class ModelSampling:
-    """Has a model take the turns that a server asks for: `Mcp(..., sampler=Sampler(ModelSampling(find, name)))`.
+class ModelSampler:
+    """Has a model take the turns that a server asks for: `Mcp(..., sampler=Sampler(ModelSampler(find, name)))`.
 
     `find` returns the model when it is needed first; `name` is what the server is told of it.
     """
@@ -54,8 +54,8 @@ def _messages(params: Mapping[str, Any]) -> tuple[Message, ...]:
         raise ToolFailure("failed", "The server asked for a turn without messages")
     prompt = params.get("systemPrompt")
     first = [Message("system", prompt)] if isinstance(prompt, str) and prompt else []
-    said = [Message("assistant" if one.get("role") == "assistant" else "user", _text(one)) for one in listed]
-    return (*first, *said)
+    turns = [Message("assistant" if one.get("role") == "assistant" else "user", _text(one)) for one in listed]
+    return (*first, *turns)
 
 
 def _text(message: Mapping[str, Any]) -> str:
