@@ -42,7 +42,7 @@ class SourceRegistry:
         self._arrange: Callable[[], Awaitable[Arrangement]] | None = None
         self.changing = asyncio.Lock()
         self._retired: WeakSet[Source] = WeakSet()
-        self._leaving: list[Source] = []
+        self._leaving: dict[Source, asyncio.Future[None] | None] = {}
         self._declared = dict(declare)
         self._pins = pins
         self._aside: Callable[[Coroutine[Any, Any, None]], object] | None = None
@@ -236,7 +236,8 @@ class SourceRegistry:
         known = {id(source) for source in self.sources}
         new = [source for source in sources if id(source) not in known]
         self._retired -= set(new)
-        self._leaving = [source for source in self._leaving if source not in new]
+        for source in new:
+            self._leaving.pop(source, None)
         offered = {id(source): source.tools for source in new if isinstance(source, Fixed)}
         beginning = [source for source in new if not isinstance(source, Fixed)]
         tasks = {asyncio.ensure_future(self._try_to_begin(source)): source for source in beginning}
@@ -272,17 +273,21 @@ class SourceRegistry:
         return gone
 
     async def stop_source(self, source: Source) -> None:
-        """Stop a source that is not in use any more."""
+        """Stop a source that is not in use any more; whoever else stops it waits for the same end."""
+        stopping = self._leaving.get(source)
+        if stopping is None:
+            stopping = self._leaving[source] = asyncio.ensure_future(source.stop())
         try:
-            await source.stop()
+            await asyncio.shield(stopping)
         finally:
-            self._leaving = [other for other in self._leaving if other is not source]
+            if stopping.done():
+                self._leaving.pop(source, None)
 
     def _retire(self, sources: Iterable[Source]) -> None:
         """Takes no more tools of sources that are not in use any more, also where they are still starting."""
         gone = set(sources)
         self._retired |= gone
-        self._leaving += gone
+        self._leaving |= {source: None for source in gone if source not in self._leaving}
         for task, source in list(self._late.items()):
             if source in gone:
                 task.cancel()
