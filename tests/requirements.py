@@ -924,6 +924,13 @@ ADAPTERS: dict[str, str] = {
     "adapters.probes.1": "Twelve probes by one command; every field with Toolcrib is right.",
     "adapters.pages.1": "The programs of the page are run in the environments of their frameworks.",
     "adapters.light.1": "No framework is imported unless its adapter is.",
+    "adapters.guard.1": "A hook's commands, files and URLs are judged by the policy; the strictest answer counts.",
+    "adapters.guard.2": "Every judgement is in the log, and what the client says that it ran.",
+    "adapters.guard.3": "What asks is one question in the inbox; an approval lets the same act pass once.",
+    "adapters.guard.4": "With a broken crib or hook, what acts is refused, and the reason is told.",
+    "adapters.guard.5": "A resident process behind a private socket answers the same, and ends when idle.",
+    "adapters.guard.6": "No source is imported for a hook, and changes of the guard's own files ask.",
+    "adapters.guard.7": "The hooks of Claude Code are read and answered as it documents them.",
 }
 
 CHAPTERS: dict[str, dict[str, str]] = {

@@ -123,6 +123,7 @@ WORDS = {
 ELSEWHERE = {
     "demo": "it serves until it is stopped; tests/test_demo.py holds it",
     "mcp stdio": "it speaks a protocol on standard output, which tests/cli/test_mcp_serve.py holds",
+    "guard": "it speaks the JSON of its client, which tests/guard holds",
     "cluster up": "it starts services; tests/cli/test_cluster.py reads its JSON",
 }
 

@@ -69,7 +69,7 @@ WHOLE = (
     ("mcp remove", "mcp logs", "mcp refresh", "mcp restart"),
     ("sources list", "sources add", "sources test", "sources disable", "sources enable"),
     ("sources refresh", "sources remove"),
-    ("connect", "accounts list", "accounts remove", "init", "demo"),
+    ("connect", "accounts list", "accounts remove", "init", "demo", "guard"),
     ("tools list", "tools show", "tools accept", "tools lint", "tools test", "tools call", "tools health"),
     ("tools migrate", "tools rollback", "tools diff", "tools new"),
     ("agents list", "agents show", "agents lint", "agents graph"),

@@ -47,6 +47,7 @@ COMMANDS = {
     "cluster": "cluster:app",
     "mcp": "mcp:app",
     "sources": "sources:app",
+    "guard": "guard:guard",
     "keys": "keys:app",
     "connect": "accounts:connect",
     "accounts": "accounts:app",

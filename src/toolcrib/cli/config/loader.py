@@ -73,6 +73,17 @@ def load_without_sources(path: Path, store: str | None = None) -> Crib:
     return _Project(path).crib_without_sources(store)
 
 
+def load_for_guard(path: Path, store: str | None = None) -> Crib:
+    """The crib that judges what coding agents do by the policy of a file: nothing of its sources is imported.
+
+    Whatever is granted, changes of the file itself, of its store and of the hooks of coding agents ask.
+
+    Raises:
+        BadConfig: something in the file does not hold.
+    """
+    return _Project(path).crib_for_guard(store)
+
+
 def files(path: Path) -> list[Files]:
     """The definition files that a file names, whatever else is wrong in it; nothing is imported for that."""
     try:
@@ -229,6 +240,22 @@ class _Project:
             settings.pop("default_namespaces", None)
         url = store or settings.pop("store", None) or "memory:"
         return Crib(**settings | {"store": beside(self.folder, url), "workspace": self.workspace})
+
+    def crib_for_guard(self, store: str | None) -> Crib:
+        from toolcrib.guard.judge import GuardCrib
+        from toolcrib.guard.protected_files import with_protection
+        from toolcrib.types import CribLimits
+
+        file, url = self.file, beside(self.folder, store or self.file.store or "memory:")
+        given: dict[str, Any] = {"workspace": self.workspace, "origin": self.origin, "store": url}
+        if "retention" in file.model_fields_set:
+            given["retention"] = file.retention
+        if file.limits is not None:
+            given["limits"] = CribLimits(**file.limits.model_dump(exclude_unset=True))
+        given["policy"] = with_protection(self._policy(file.policy or {}), self.path.resolve(), url)
+        if self.problems:
+            raise BadConfig(self.path, self.problems)
+        return GuardCrib(**given)
 
     def _line_of_key(self, key: str) -> int:
         mark = None if self.document.root is None else self.document.root.keys.get(key)
