@@ -114,6 +114,21 @@ def _reader(
     return read
 
 
+def _cursor_read(name: str, phase: Phase, data: Mapping[str, Any]) -> HookEvent:
+    """Cursor names a tool in some hooks, and a command, an MCP tool or a file in others."""
+    named: dict[str, tuple[str, Mapping[str, Any]]] = {
+        "beforeShellExecution": ("Shell", {"command": data.get("command")}),
+        "afterShellExecution": ("Shell", {"command": data.get("command")}),
+        "beforeReadFile": ("Read", {"file_path": data.get("file_path")}),
+        "beforeMCPExecution": (f"mcp__{data.get('tool_name')}", _object(data.get("tool_input"))),
+        "afterMCPExecution": (f"mcp__{data.get('tool_name')}", _object(data.get("tool_input"))),
+    }
+    if name in named:
+        tool, arguments = named[name]
+        data = {**data, "tool_name": tool, "tool_input": arguments, "cwd": data.get("cwd") or None}
+    return _CURSOR_TOOLS(name, phase, data)
+
+
 def _object(value: Any) -> Mapping[str, Any]:
     """Arguments may be JSON in a text."""
     if isinstance(value, str):
@@ -126,6 +141,11 @@ def _object(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise BadHook("the arguments of the tool are no JSON object")
     return value
+
+
+_CURSOR_TOOLS = _reader(
+    "cursor", tool_names.CURSOR, ("conversation_id",), ("tool_use_id",), ("tool_name", "tool_input")
+)
 
 
 # Answering
@@ -217,6 +237,51 @@ FORMATS: dict[str, HookFormat] = {
         _CLAUDE_PHASES,
         _reader("claude-code", tool_names.CLAUDE_CODE, ("session_id",), ("tool_use_id",), _NAMES),
         _claude,
+    ),
+    "codex": HookFormat(
+        "Codex",
+        _CLAUDE_PHASES,
+        _reader("codex", tool_names.CODEX, ("session_id",), ("tool_use_id",), _NAMES),
+        _codex,
+    ),
+    "gemini": HookFormat(
+        "Gemini CLI",
+        {"BeforeTool": "before", "AfterTool": "after", "SessionEnd": "end"},
+        _reader("gemini", tool_names.GEMINI, ("session_id",), (), _NAMES),
+        _gemini,
+    ),
+    "cursor": HookFormat(
+        "Cursor",
+        {
+            "preToolUse": "before",
+            "beforeShellExecution": "before",
+            "beforeMCPExecution": "before",
+            "beforeReadFile": "before",
+            "postToolUse": "after",
+            "afterShellExecution": "after",
+            "afterMCPExecution": "after",
+            "sessionEnd": "end",
+        },
+        _cursor_read,
+        _cursor,
+    ),
+    "copilot": HookFormat(
+        "Copilot CLI",
+        {
+            "preToolUse": "before",
+            "permissionRequest": "permission",
+            "postToolUse": "after",
+            "postToolUseFailure": "after",
+            "sessionEnd": "end",
+        },
+        _reader("copilot", tool_names.COPILOT, ("sessionId",), (), ("toolName", "toolArgs")),
+        _copilot,
+    ),
+    "opencode": HookFormat(
+        "opencode",
+        {"tool.execute.before": "before", "tool.execute.after": "after"},
+        _reader("opencode", tool_names.OPENCODE, ("sessionID",), ("callID",), ("tool", "args")),
+        _plain,
     ),
     "generic": HookFormat(
         "a program of your own",

@@ -98,6 +98,73 @@ CLAUDE_CODE = ToolTable(
     | {"TaskUpdate", "TodoRead", "TodoWrite", "ToolSearch"},
 )
 
+CODEX = ToolTable(
+    {"Bash": _shell("workdir"), "apply_patch": _patch("command", "input", "patch")},
+    frozenset({"update_plan"}),
+)
+
+_FOLDERS = ("dir_path", "path", "directory")
+
+GEMINI = ToolTable(
+    {
+        "run_shell_command": _shell("dir_path", "directory"),
+        "read_file": _file("read_file", "file_path", "absolute_path"),
+        "list_directory": _folder("list_dir", *_FOLDERS),
+        "glob": _glob(*_FOLDERS),
+        "search_file_content": _search(*_FOLDERS),
+        "grep_search": _search(*_FOLDERS),
+        "write_file": _file("write_file", "file_path"),
+        "replace": _file("edit_file", "file_path"),
+        "web_fetch": _fetch("prompt", "url"),
+    },
+    frozenset({"ask_user", "write_todos"}),
+)
+
+COPILOT = ToolTable(
+    {
+        "bash": _shell(),
+        "view": _file("read_file", "path"),
+        "glob": _glob("path"),
+        "grep": _search("path"),
+        "create": _file("write_file", "path"),
+        "edit": _file("edit_file", "path"),
+        "str_replace": _file("edit_file", "path"),
+        "apply_patch": _patch("input", "patch"),
+        "web_fetch": _fetch("url"),
+    },
+    frozenset({"ask_user", "report_intent", "update_todo"}),
+)
+
+OPENCODE = ToolTable(
+    {
+        "bash": _shell("workdir"),
+        "read": _file("read_file", "filePath"),
+        "list": _folder("list_dir", "path"),
+        "glob": _glob("path"),
+        "grep": _search("path"),
+        "write": _file("write_file", "filePath"),
+        "edit": _file("edit_file", "filePath"),
+        "apply_patch": _patch("patchText"),
+        "patch": _patch("patchText"),
+        "webfetch": _fetch("url"),
+    },
+    frozenset({"question", "task", "todoread", "todowrite"}),
+)
+
+CURSOR = ToolTable(
+    {
+        "Shell": _shell("working_directory", "cwd"),
+        "Read": _file("read_file", "file_path", "path", "target_file"),
+        "Grep": _search("path"),
+        "Glob": _glob("path", "target_directory"),
+        "Write": _file("write_file", "file_path", "path"),
+        "Edit": _file("edit_file", "file_path", "path"),
+        "StrReplace": _file("edit_file", "file_path", "path"),
+        "Delete": _file("write_file", "file_path", "path"),
+    },
+    frozenset({"Task", "TodoWrite"}),
+)
+
 PLAIN = ToolTable(
     {
         "shell": _shell("cwd"),
