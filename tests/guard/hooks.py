@@ -1,6 +1,9 @@
 """A project with a policy for a coding agent, and hooks that are sent to it as clients send them."""
 
 import json
+import shutil
+import tempfile
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -62,8 +65,8 @@ class Guarded:
         self.crib = self.folder / "crib.yaml"
         self.crib.write_text(CRIB)
         (self.folder / "spy_tools.py").write_text(SPY)
-        self.sockets = folder / "run"
-        self.sockets.mkdir(mode=0o700)
+        self.sockets = Path(tempfile.mkdtemp())  # the name of a socket has 107 bytes at the most
+        weakref.finalize(self, shutil.rmtree, self.sockets, ignore_errors=True)
         self.env = environment() | {
             "TOOLCRIB_GUARD_FOLDER": str(self.sockets),
             "TOOLCRIB_GUARD_RESIDENT": "1" if resident else "0",
@@ -75,7 +78,7 @@ class Guarded:
         """Send a hook to the command, as the client does."""
         text = data if isinstance(data, str) else json.dumps(data)
         words = ("guard", client, "--crib", str(self.crib), *words)
-        done = ready.run("toolcrib", *words, folder=self.folder, env=self.env | env, stdin=text)
+        done = ready.run("-m", "toolcrib", *words, folder=self.folder, env=self.env | env, stdin=text)
         return Answered(done.returncode, done.stdout, done.stderr)
 
     def claude(self, event: str, tool: str, id: str = "toolu_1", /, *words: str, **given: Any) -> Answered:
@@ -100,7 +103,7 @@ class Guarded:
         inbox = self.folder.parent / "inbox.yaml"
         inbox.write_text("store: sqlite:///project/guard.db\n")
         words = (*words, "--crib", str(inbox), "--json")
-        done = ready.run("toolcrib", *words, folder=self.folder.parent, env=self.env)
+        done = ready.run("-m", "toolcrib", *words, folder=self.folder.parent, env=self.env)
         assert done.returncode == code, done
         return [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 IDLE = "TOOLCRIB_GUARD_IDLE_S"
 """The variable that says after how many seconds without a hook the resident process ends."""
 
-STORE_S = 5.0
+STORE_S = 15.0
 """How long a hook waits for the store, beside the time that a person has to answer."""
 
 log = logging.getLogger("toolcrib.cli")

@@ -20,7 +20,7 @@ RESIDENT = "TOOLCRIB_GUARD_RESIDENT"
 
 MOST = 16 * 1024 * 1024
 CONNECT_S = 1.0
-ANSWER_S = 10.0
+ANSWER_S = 20.0
 OPTIONS = ("--crib", "--ask", "--wait", "--event")
 
 

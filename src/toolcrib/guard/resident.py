@@ -22,7 +22,7 @@ Answer = Callable[[list[str], bytes, str], Awaitable[HookReply]]
 
 
 async def serve(path: str, answer: Answer, idle_s: float = IDLE_S) -> bool:
-    """Answer hooks on a socket until none came for `idle_s` seconds; False where another process does already."""
+    """Answer hooks on a socket until none came for `idle_s` seconds; False where it cannot, or another process does."""
     with _locked(Path(path)) as alone:
         if not alone:
             return False
@@ -30,6 +30,8 @@ async def serve(path: str, answer: Answer, idle_s: float = IDLE_S) -> bool:
         umask = os.umask(0o177)
         try:
             server = await asyncio.start_unix_server(resident.connected, path)
+        except OSError:  # the name of its folder is too long for a socket, say: every hook is judged by itself then
+            return False
         finally:
             os.umask(umask)
         try:
