@@ -172,10 +172,10 @@ def _real(path: str) -> Path:
 
 def _stamp(path: Path) -> object:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _nothing() -> Judgement:
@@ -185,7 +185,7 @@ def _nothing() -> Judgement:
 
 
 def _closed(event: HookEvent, problem: str) -> Judgement:
-    """What is said where nothing can be judged: what acts is refused, what only reads is left to the client."""
+    """What is asking where nothing can be judged: what acts is refused, what only reads is left to the client."""
     from toolcrib.guard.hook import Judgement
 
     line = " ".join(problem.split())[:500]
@@ -216,13 +216,13 @@ async def _serve(path: Path, store: str | None) -> int:
     bench = _Bench(path, store)
 
     async def answer(words: list[str], payload: bytes, crib: str) -> HookReply:
-        asked = parse(words)
-        said = "" if asked is None else asked.options.get("--ask", "ask")
-        if asked is None or asked.client not in FORMATS or said not in ("ask", "deny", "defer") or crib != str(path):
+        hook = parse(words)
+        asking = "" if hook is None else hook.options.get("--ask", "ask")
+        if hook is None or hook.client not in FORMATS or asking not in ("ask", "deny", "defer") or crib != str(path):
             raise EOFError  # the client judges it itself, and says what is wrong
-        wanted = _Wanted(said, asked.wait, asked.options.get("--event"))  # type: ignore[arg-type]  # it was looked at
+        wanted = _Wanted(asking, hook.wait, hook.options.get("--event"))  # type: ignore[arg-type]  # it was looked at
         try:
-            return await bench.answer(asked.client, payload, wanted)
+            return await bench.answer(hook.client, payload, wanted)
         except Exception:
             log.exception("a hook could not be judged")
             return unreadable("the hook could not be judged, so it is blocked")

@@ -13,7 +13,7 @@ from toolcrib.guard import tool_names
 from toolcrib.guard.hook import BadHook, HookEvent, Judgement, Phase
 
 Asking = Literal["ask", "deny", "defer"]
-"""How an act that asks is said to a client that can ask; `defer` is Claude Code's pause of a run without a person."""
+"""How an act that asks is shown to a client that can ask; `defer` is Claude Code's pause of a run without a person."""
 
 
 class HookReply(NamedTuple):
@@ -160,8 +160,8 @@ def _claude(event: HookEvent, judgement: Judgement, asking: Asking) -> HookReply
         return HookReply({"hookSpecificOutput": {"hookEventName": event.name, "decision": decision}})
     if event.phase != "before" or effect == "defer":
         return HookReply(_message(judgement))
-    said = asking if effect == "ask" else effect
-    output = {"hookEventName": event.name, "permissionDecision": said, "permissionDecisionReason": reason}
+    shown = asking if effect == "ask" else effect
+    output = {"hookEventName": event.name, "permissionDecision": shown, "permissionDecisionReason": reason}
     return HookReply({"hookSpecificOutput": output})
 
 
@@ -210,15 +210,15 @@ def _copilot(event: HookEvent, judgement: Judgement, asking: Asking) -> HookRepl
         return HookReply({"behavior": effect} | ({"message": reason} if effect == "deny" else {}))
     if event.phase != "before" or effect == "defer":
         return HookReply({})
-    said = "deny" if effect == "ask" and asking != "ask" else effect
-    return HookReply({"permissionDecision": said, "permissionDecisionReason": reason})
+    shown = "deny" if effect == "ask" and asking != "ask" else effect
+    return HookReply({"permissionDecision": shown, "permissionDecisionReason": reason})
 
 
 def _plain(event: HookEvent, judgement: Judgement, asking: Asking) -> HookReply:
     """For programs of one's own, and for the plugin of opencode."""
     effect, reason, question = judgement
-    said = "deny" if effect == "ask" and asking == "deny" else effect
-    output = {"decision": said, "reason": reason}
+    shown = "deny" if effect == "ask" and asking == "deny" else effect
+    output = {"decision": shown, "reason": reason}
     return HookReply(output | ({} if question is None else {"question": question}))
 
 

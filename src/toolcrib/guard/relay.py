@@ -52,10 +52,10 @@ def parse(words: list[str]) -> Words | None:
     for word in rest:
         name, equals, value = word.partition("=")
         if name in OPTIONS:
-            found = value if equals else next(rest, None)
-            if found is None:
+            option = value if equals else next(rest, None)
+            if option is None:
                 return None
-            options[name] = found
+            options[name] = option
         elif word.startswith("-") or client:
             return None
         else:
@@ -75,10 +75,10 @@ def folder() -> str:
 def is_private(path: str) -> bool:
     """True if a folder is the user's own, no link, and closed to everybody else."""
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except OSError:
         return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
 
 
 def socket_path(crib: str, version: str) -> str:
@@ -92,21 +92,21 @@ def relay(words: list[str]) -> int | None:
 
     What was read of standard input is put back for who judges it.
     """
-    asked = parse(words)
-    if asked is None or asked.crib is None or os.environ.get(RESIDENT) == "0" or not hasattr(socket, "AF_UNIX"):
+    hook = parse(words)
+    if hook is None or hook.crib is None or os.environ.get(RESIDENT) == "0" or not hasattr(socket, "AF_UNIX"):
         return None
     if not is_private(folder()):
         return None
     from toolcrib import __version__
 
-    connection = _connected(socket_path(asked.crib, __version__))
+    connection = _connected(socket_path(hook.crib, __version__))
     if connection is None:
         return None
     payload = sys.stdin.buffer.read()
     with connection:
-        connection.settimeout(ANSWER_S + asked.wait)
-        said = "\0".join((os.path.realpath(asked.crib), *words)).encode("utf-8", "surrogateescape")
-        answer = _exchange(connection, said, payload)
+        connection.settimeout(ANSWER_S + hook.wait)
+        head = "\0".join((os.path.realpath(hook.crib), *words)).encode("utf-8", "surrogateescape")
+        answer = _exchange(connection, head, payload)
     if answer is None:
         put_back(payload)
         return None

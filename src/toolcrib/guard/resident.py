@@ -116,8 +116,8 @@ def _own(writer: asyncio.StreamWriter) -> bool:
     if not hasattr(socket, "SO_PEERCRED"):
         return True
     other: socket.socket = writer.get_extra_info("socket")
-    found = other.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return bool(struct.unpack("3i", found)[1] == os.getuid())
+    credentials = other.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return bool(struct.unpack("3i", credentials)[1] == os.getuid())
 
 
 def _encoded(reply: HookReply) -> bytes:

@@ -247,15 +247,15 @@ class _Project:
         from toolcrib.types import CribLimits
 
         file, url = self.file, beside(self.folder, store or self.file.store or "memory:")
-        given: dict[str, Any] = {"workspace": self.workspace, "origin": self.origin, "store": url}
+        settings: dict[str, Any] = {"workspace": self.workspace, "origin": self.origin, "store": url}
         if "retention" in file.model_fields_set:
-            given["retention"] = file.retention
+            settings["retention"] = file.retention
         if file.limits is not None:
-            given["limits"] = CribLimits(**file.limits.model_dump(exclude_unset=True))
-        given["policy"] = with_protection(self._policy(file.policy or {}), self.path.resolve(), url)
+            settings["limits"] = CribLimits(**file.limits.model_dump(exclude_unset=True))
+        settings["policy"] = with_protection(self._policy(file.policy or {}), self.path.resolve(), url)
         if self.problems:
             raise BadConfig(self.path, self.problems)
-        return GuardCrib(**given)
+        return GuardCrib(**settings)
 
     def _line_of_key(self, key: str) -> int:
         mark = None if self.document.root is None else self.document.root.keys.get(key)
