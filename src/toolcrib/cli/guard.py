@@ -185,7 +185,7 @@ def _nothing() -> Judgement:
 
 
 def _closed(event: HookEvent, problem: str) -> Judgement:
-    """What is asking where nothing can be judged: what acts is refused, what only reads is left to the client."""
+    """What is answered where nothing can be judged: what acts is refused, what only reads is left to the client."""
     from toolcrib.guard.hook import Judgement
 
     line = " ".join(problem.split())[:500]

@@ -13,7 +13,7 @@ from toolcrib.guard import tool_names
 from toolcrib.guard.hook import BadHook, HookEvent, Judgement, Phase
 
 Asking = Literal["ask", "deny", "defer"]
-"""How an act that asks is shown to a client that can ask; `defer` is Claude Code's pause of a run without a person."""
+"""How an act that asks is told to a client that can ask; `defer` is Claude Code's pause of a run without a person."""
 
 
 class HookReply(NamedTuple):
