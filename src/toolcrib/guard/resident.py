@@ -70,12 +70,11 @@ class _Resident:
         self._stop = asyncio.Event()
         self._busy = 0
         self._timer: asyncio.TimerHandle | None = None
+        for number in (signal.SIGTERM, signal.SIGINT):  # before it can be reached, so that its socket never stays
+            asyncio.get_running_loop().add_signal_handler(number, self._stop.set)
 
     async def ended(self) -> None:
         """Wait until it is told to stop, or was idle for long enough."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop.set)
         self._rest()
         await self._stop.wait()
 
