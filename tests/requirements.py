@@ -930,8 +930,8 @@ ADAPTERS: dict[str, str] = {
     "adapters.guard.4": "With a broken crib or hook, what acts is refused, and the reason is told.",
     "adapters.guard.5": "A resident process behind a private socket answers the same, and ends when idle.",
     "adapters.guard.6": "No source is imported for a hook, and changes of the guard's own files ask.",
-    "adapters.guard.8": "So are those of Codex, Gemini CLI, Cursor, Copilot CLI and opencode.",
     "adapters.guard.7": "The hooks of Claude Code are read and answered as it documents them.",
+    "adapters.guard.8": "So are those of Codex, Gemini CLI, Cursor, Copilot CLI and opencode.",
 }
 
 CHAPTERS: dict[str, dict[str, str]] = {
