@@ -14,6 +14,7 @@ from toolcrib.errors import Refused
 from toolcrib.guard.client_tools import TOOLS
 from toolcrib.guard.hook import AgentAct, HookEvent, Judgement, strictest
 from toolcrib.session import Session
+from toolcrib.store.shared import SharedStore
 from toolcrib.types import By, Question, Result
 
 _ODD = re.compile(r"[^A-Za-z0-9._:-]")
@@ -25,10 +26,9 @@ class GuardCrib(Crib):
 
     async def _begin(self) -> None:
         await self.stock.start(self.pipeline.aside, self.patience, at_once=True)
-        if hasattr(self.store, "own_changed"):
-            store: Any = self.store
-            store.own_changed = self._changed_elsewhere
-            store.in_use = lambda session: self._at_hand(session) is not None
+        self.store.own_changed = self._changed_elsewhere
+        if isinstance(self.store, SharedStore):
+            self.store.in_use = lambda session: self._at_hand(session) is not None
 
 
 class Judge:
