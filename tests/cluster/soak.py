@@ -23,6 +23,7 @@ from typing import Any
 from tests.cluster.place import Place, Process, again, halt
 from toolcrib import Crib, Event, Refused
 from toolcrib.cli.verify import differences
+from toolcrib.store import OWNER, SessionRow
 from toolcrib.testing.services import NatsServer, PostgresServer
 
 WORKERS, LOADERS = 3, 2
@@ -191,7 +192,7 @@ class Soak:
 
     async def _answer(self, crib: Crib) -> None:
         """Answers what calls of API nodes that are gone have asked."""
-        for row in await again(crib.store.sessions):
+        for row in await self._rows(crib):
             session = await again(lambda row=row: crib.open(row.id, owner=row.owner))  # type: ignore[misc]
             for question in await again(session.questions):
                 try:
@@ -199,10 +200,14 @@ class Soak:
                 except Refused:
                     pass  # somebody else was quicker
 
+    async def _rows(self, crib: Crib) -> list[SessionRow]:
+        """The sessions of owners, without the logs of the crib itself."""
+        return [row for row in await again(lambda: crib.store.sessions(limit=1000)) if row.owner != OWNER]
+
     async def _count(self, crib: Crib) -> Counts:
         counts, told = Counts(), self._told()
         events: dict[str, list[Event]] = {}
-        for row in await crib.store.sessions(limit=1000):
+        for row in await self._rows(crib):
             session = await crib.open(row.id, owner=row.owner)
             for event in [event async for event in session.events(follow=False)]:
                 if event.call is not None:

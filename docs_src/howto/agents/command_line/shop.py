@@ -9,7 +9,7 @@ def find_order(order: str) -> dict[str, object]:
     return {"order": order, "cents": 1200}
 
 
-@tool(namespace="shop", destructive=True)
+@tool(namespace="shop", destructive=True, requires_confirmation=True)
 def refund(order: str, cents: int) -> str:
     """Pay money back."""
     return f"{cents} cents for {order} are on their way"
