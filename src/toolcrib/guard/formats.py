@@ -1,4 +1,4 @@
-"""The hooks of each client: how theirs are read, and how a judgement is said in the JSON that they document.
+"""The hooks of each client: how theirs are read, and how a judgement is said in the JSON that each takes.
 
 A client that cannot ask is told to deny, with the question in the reason: once it is answered, the same call passes.
 """

@@ -52,7 +52,7 @@ class Judge:
         if event.phase == "after":
             for act in event.acts:
                 await self._settle(session, event, act)
-            await session.notice(f"{event.client} ran {event.tool}", **_told(event))
+            await session.notice(f"{event.client} ran {event.tool}", **_details(event))
         elif event.phase == "end":
             for question in await session.questions():
                 await session.cancel(question.call)
@@ -67,7 +67,7 @@ class Judge:
 
     async def _judged(self, session: Session, event: HookEvent, waits: float) -> Judgement:
         if not event.acts:
-            await session.notice(f"{event.tool} is left to {event.client}", **_told(event))
+            await session.notice(f"{event.tool} is left to {event.client}", **_details(event))
             return Judgement("defer", f"{event.tool} is left to {event.client}")
         return strictest([await self._act(session, event, act, waits) for act in event.acts])
 
@@ -166,5 +166,5 @@ def _ask(question: Question) -> Judgement:
     return Judgement("ask", f"{question.prompt} {how}", question.id)
 
 
-def _told(event: HookEvent) -> Mapping[str, Any]:
+def _details(event: HookEvent) -> Mapping[str, Any]:
     return {"hook": event.name, "id": event.id, **event.details}

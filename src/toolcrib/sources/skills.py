@@ -108,22 +108,15 @@ class Skills(Source):
         return None
 
     def _tool(self) -> Tool:
-        shown = [f"- {one.name}: {one.frontmatter['description']}" for one in self._skills.values()]
-        if len(shown) > MOST_SHOWN:
-            shown[MOST_SHOWN:] = [f"- and {len(shown) - MOST_SHOWN} more"]
-        listed = "\n".join(shown) or "There are none."
-        digests = {one.name: one.files[FILE].digest for one in self._skills.values()}
+        skills = self._skills.values()
+        description, schema = offer(
+            {one.name: (one.frontmatter["description"], one.files[FILE].digest) for one in skills}
+        )
         tool: Tool = Tool(
             name=READ,
             namespace=self.name,
-            description=f"Read a skill before you do what it is for: its SKILL.md first, other files when that names "
-            f"them.\n{listed}",
-            input_schema={
-                "type": "object",
-                "properties": {"skill": {"type": "string"}, "file": {"type": "string", "default": FILE}},
-                "required": ["skill"],
-                "x-toolcrib-skills": digests,  # another text makes another tool, which has to be accepted
-            },
+            description=description,
+            input_schema=schema,
             annotations=Annotations(read_only=True),
             metadata={"skills": self.name},
             run=self._read,
@@ -178,6 +171,23 @@ class Skills(Source):
             log.warning("this is no skill: %s", line)
         self._left_out = tuple(left_out)
         return found
+
+
+def offer(skills: Mapping[str, tuple[Any, str | None]]) -> tuple[str, dict[str, Any]]:
+    """Return description and input schema of a tool that reads these skills, each with its description and digest."""
+    shown = [f"- {name}: {description}" for name, (description, _) in skills.items()]
+    if len(shown) > MOST_SHOWN:
+        shown[MOST_SHOWN:] = [f"- and {len(shown) - MOST_SHOWN} more"]
+    listed = "\n".join(shown) or "There are none."
+    schema = {
+        "type": "object",
+        "properties": {"skill": {"type": "string"}, "file": {"type": "string", "default": FILE}},
+        "required": ["skill"],
+        # Another text makes another tool, which has to be accepted.
+        "x-toolcrib-skills": {name: digest for name, (_, digest) in skills.items()},
+    }
+    advice = "Read a skill before you do what it is for: its SKILL.md first, other files when that names them."
+    return f"{advice}\n{listed}", schema
 
 
 def _skill(folder: Path) -> Skill:

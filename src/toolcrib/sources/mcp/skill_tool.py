@@ -16,6 +16,7 @@ from urllib.parse import unquote
 from toolcrib.errors import ToolFailure
 from toolcrib.sources.mcp.request_tools import READ
 from toolcrib.sources.mcp.settings import legal
+from toolcrib.sources.skills import FILE, MOST_SHOWN, offer
 from toolcrib.tool import Tool
 from toolcrib.types import Annotations, Limits, Result, block
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from toolcrib.sources.mcp.server import McpClient
 
 NAME = "read_skill"
-FILE = "SKILL.md"
-MOST_SHOWN = 100
 LONGEST = 1024
 """Characters of a description that are shown."""
 
@@ -78,21 +77,12 @@ def skill_tool(
         return await _read(server, skills, values, ctx)
 
     name = legal(server.settings.name)
-    shown = [f"- {one.name}: {one.description}" for one in skills.values()]
-    if len(shown) > MOST_SHOWN:
-        shown[MOST_SHOWN:] = [f"- and {len(shown) - MOST_SHOWN} more"]
-    digests = {one.name: one.files[FILE].digest for one in skills.values()}
+    description, schema = offer({one.name: (one.description, one.files[FILE].digest) for one in skills.values()})
     tool: Tool = Tool(
         name=NAME,
         namespace=name,
-        description="Read a skill before you do what it is for: its SKILL.md first, other files when that names them.\n"
-        + "\n".join(shown),
-        input_schema={
-            "type": "object",
-            "properties": {"skill": {"type": "string"}, "file": {"type": "string", "default": FILE}},
-            "required": ["skill"],
-            "x-toolcrib-skills": digests,  # another text makes another tool, which has to be accepted
-        },
+        description=description,
+        input_schema=schema,
         annotations=Annotations(read_only=True),
         effect=None if trusted else "once",
         limits=limits,
