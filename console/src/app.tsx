@@ -2,31 +2,43 @@
 
 import { useSignal } from "@preact/signals";
 import type { ComponentType } from "preact";
+import { lazy, Suspense } from "preact/compat";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { api, link, me, meet, returns } from "./api";
 import { bare, Choice, Trouble } from "./parts/basics";
+import { Find } from "./parts/search";
 import { attend, counted, questions, refresh } from "./questions";
 import { go, route, to } from "./router";
+import { Accounts } from "./screens/accounts";
 import { Agents } from "./screens/agents";
 import { Audit } from "./screens/audit";
 import { Cluster } from "./screens/cluster";
 import { Inbox } from "./screens/inbox";
 import { Live } from "./screens/live";
+import { Overview } from "./screens/overview";
 import { Sessions } from "./screens/sessions";
 import { SignIn } from "./screens/signin";
+import { Sources } from "./screens/sources";
 import { Tools } from "./screens/tools";
 import { theme } from "./theme";
 
+const Policy = lazy(() => import("./screens/policy").then((made) => ({ default: made.Policy })));
+
 const SCREENS: [string, string, ComponentType][] = [
+  ["overview", "Overview", Overview],
   ["tools", "Tools", Tools],
   ["live", "Live", Live],
   ["inbox", "Inbox", Inbox],
   ["sessions", "Sessions", Sessions],
   ["agents", "Agents", Agents],
+  ["sources", "Sources", Sources],
+  ["accounts", "Accounts", Accounts],
   ["cluster", "Cluster", Cluster],
   ["audit", "Audit", Audit],
+  ["policy", "Policy", Policy],
 ];
 
+const NAMES = SCREENS.map(([key, title]) => [key, title] as const);
 const COLOURS = [["", "as the system"], "light", "dark"] as const;
 
 export function App() {
@@ -40,6 +52,7 @@ export function App() {
 
 function Frame() {
   const keys = useRef<HTMLDialogElement>(null);
+  const finding = useSignal(false);
   const waiting = questions.value?.length ?? 0;
   useEffect(() => void refresh(), [returns.value]);
   useEffect(attend, []);
@@ -49,6 +62,11 @@ function Frame() {
   // Keys count from the moment that something can be seen.
   useLayoutEffect(() => {
     const pressed = (event: KeyboardEvent) => {
+      if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !event.altKey && !document.querySelector("dialog[open]")) {
+        event.preventDefault();
+        finding.value = true;
+        return;
+      }
       if (!bare(event)) return;
       const screen = SCREENS[Number(event.key) - 1];
       if (event.key === "/") document.querySelector<HTMLElement>("[data-search]")?.focus();
@@ -61,13 +79,13 @@ function Frame() {
     addEventListener("keydown", pressed);
     return () => removeEventListener("keydown", pressed);
   }, []);
-  const [name = "tools"] = route.value.parts;
+  const [name = "overview"] = route.value.parts;
   const [, title, Screen] = SCREENS.find(([key]) => key === name) ?? SCREENS[0]!;
   return (
     <div class="frame">
       <button class="skip" onClick={() => document.querySelector("main")?.focus()}>Skip to the content</button>
       <header class="rail">
-        <a class="name" href={to("tools")}><img src="./icon.svg" width="24" height="24" alt="" />Toolcrib</a>
+        <a class="name" href={to("overview")}><img src="./icon.svg" width="24" height="24" alt="" />Toolcrib</a>
         <nav aria-label="Screens">
           {SCREENS.map(([key, text]) => (
             <a key={key} href={to(key)} aria-current={key === name ? "page" : undefined}>
@@ -77,6 +95,7 @@ function Frame() {
           ))}
         </nav>
         <div class="foot">
+          <button class="bare find-button" onClick={() => (finding.value = true)}>Search<span class="wide-only"> (Ctrl K)</span></button>
           <span>{me.value!.name}{me.value!.admin && me.value!.auth !== "off" ? " (admin)" : ""}</span>
           <Choice label="Colours" value={theme.value} choices={COLOURS} changed={(value) => (theme.value = value)} />
           {me.value!.auth !== "off" && <button onClick={() => api("POST", "v1/signout", {}).finally(() => (me.value = null))}>Sign out</button>}
@@ -87,8 +106,9 @@ function Frame() {
       <div class="main-area">
         {link.value === "lost" && <div class="lost" role="status">The connection is lost. It is tried again by itself.</div>}
         {me.value!.auth === "off" && <div class="notice">No sign-in: whoever is let in may do everything.</div>}
-        <main class="screen" aria-label={title} tabIndex={-1}><Screen /></main>
+        <main class="screen" aria-label={title} tabIndex={-1}><Suspense fallback={null}><Screen /></Suspense></main>
       </div>
+      {finding.value && <Find screens={NAMES} close={() => (finding.value = false)} />}
       <dialog ref={keys} aria-label="Keys">
         <h2>Keys</h2>
         <dl>{KEYS.map(([key, what]) => <><dt><kbd>{key}</kbd></dt><dd>{what}</dd></>)}</dl>
@@ -99,8 +119,9 @@ function Frame() {
 }
 
 const KEYS = [
-  ["1 … 7", "go to a screen, from the top"],
-  ["/", "search"],
+  ["1 … 9", "go to a screen, from the top"],
+  ["Ctrl K", "search tools, sessions and calls"],
+  ["/", "search this screen"],
   ["↑ ↓", "go through a list that has the focus"],
   ["Enter", "open the chosen line"],
   ["Esc", "back to the whole list"],

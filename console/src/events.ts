@@ -40,6 +40,8 @@ export interface Accepted {
   secret?: boolean;
   /** Version of the tool that it was accepted for. */
   version?: string | null;
+  /** Span that it was made in, as the header `traceparent` writes it, where calls are traced. */
+  trace?: string | null;
 }
 
 /** An owner connected an account; in the session `toolcrib.accounts`. */
@@ -191,6 +193,8 @@ export interface Compacted {
   summary: string;
   /** How often the model was asked for it, where not once. */
   asked?: number | null;
+  /** What the model was asked for it. */
+  request?: ModelRequestRecord | null;
 }
 
 /** Who has to agree before a call runs. */
@@ -231,6 +235,8 @@ export interface Done {
   duration_ms: number;
   /** Changes of the session's state. */
   state?: StateRecord | null;
+  /** Rule of the policy that decided about the call, where one did. */
+  rule?: string | null;
 }
 
 /** A call brought something about, as its tool says; written with its end. */
@@ -278,9 +284,7 @@ export interface Escalated {
   to: string[];
 }
 
-/** Why a call did not succeed: a stable code, a message for the model, whether to try again, and a hint.
-
-    `reason` is the tool's own code, such as `INSUFFICIENT_FUNDS`, where it has one. */
+/** Why a call did not succeed: a stable code, a message for the model, whether to try again, and a hint. `reason` is the tool's own code, such as `INSUFFICIENT_FUNDS`, where it has one. */
 export interface Failure {
   code: string;
   message: string;
@@ -319,6 +323,8 @@ export interface HandedOver {
   returns?: boolean;
   /** How often the model was asked for the summary, where that is not as usual. */
   asked?: number | null;
+  /** What the model was asked for the summary. */
+  request?: ModelRequestRecord | null;
 }
 
 /** An MCP client answered one of several requests that a question holds. */
@@ -405,6 +411,8 @@ export interface MessageAdded {
   key?: string | null;
   /** Texts and files of a message that has files; these are references, and `content` has placeholders. */
   parts?: (Record<string, unknown>)[] | null;
+  /** What the model was asked for it. */
+  request?: ModelRequestRecord | null;
 }
 
 /** A message came while a run was under way. */
@@ -423,6 +431,28 @@ export interface MessageQueued {
   id?: string | null;
   /** Texts and files of a message that has files. */
   parts?: (Record<string, unknown>)[] | null;
+  /** Model that all agents of its run speak with. */
+  model?: string | null;
+  /** Most turns of each agent in its run. */
+  max_turns?: number | null;
+}
+
+/** What a model was asked: with the events before it, enough to show the request as the model saw it. */
+export interface ModelRequestRecord {
+  /** Number of the last event that it was made of. */
+  seq: number;
+  /** Digest of the instructions, which are kept beside the log. */
+  instructions: string;
+  /** Digest of the tools, which are kept beside the log. */
+  tools: string;
+  /** Digest of the messages that follow the instructions. */
+  messages: string;
+  /** When it was asked, in seconds since 1970, where that was not when its turn started. */
+  at?: number | null;
+  /** Which files the model takes, where there were any. */
+  files?: Record<string, unknown> | null;
+  /** Whether it was asked again without files, since it refused them. */
+  bare?: boolean;
 }
 
 /** The session may use other tools from now on. */
@@ -522,8 +552,8 @@ export interface QuestionRecord {
   arguments: Record<string, unknown>;
   /** JSON Schema of the value that is wanted. */
   schema: unknown;
-  /** How the call goes on: `run`, `use` or `pass`. */
-  resume: "pass" | "run" | "use";
+  /** How the call goes on: `run`, `use`, `pass` or `pass_any`. */
+  resume: "pass" | "pass_any" | "run" | "use";
   /** Digest of what is approved. */
   digest: string;
   /** Agents from the top down to the one that called. */
@@ -576,6 +606,8 @@ export interface RunFinished {
   turns: number;
   /** Tokens of the whole run, and their cost where it is known. */
   usage: Record<string, number>;
+  /** What the model was asked last, where it did not reply. */
+  request?: ModelRequestRecord | null;
 }
 
 /** A run goes on. */
@@ -598,6 +630,12 @@ export interface RunStarted {
   definition?: string | null;
   /** Run that made that call. */
   parent?: string | null;
+  /** Model that all its agents speak with, in place of those of their definitions. */
+  model?: string | null;
+  /** Most turns of each of its agents, in place of those of their definitions. */
+  max_turns?: number | null;
+  /** Span that it was asked for in, as the header `traceparent` writes it, where runs are traced. */
+  trace?: string | null;
 }
 
 /** A run waits for people. */
@@ -694,6 +732,8 @@ export interface Settled {
   duration_ms: number;
   /** Changes of the session's state. */
   state?: StateRecord | null;
+  /** Rule of the policy that decided about the call, where one did. */
+  rule?: string | null;
 }
 
 /** An administrator added a source while the crib ran; in the session `toolcrib.sources`. */

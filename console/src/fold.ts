@@ -1,8 +1,7 @@
 // The log is the truth: what the screens show of calls and conversations is folded from its events, here as on the server.
 
-import type { CallerRecord } from "./events";
 import { dataOf } from "./types";
-import type { Entry, Event, Failure, Question, Verdict } from "./types";
+import type { CallerRecord, Entry, Event, Failure, Question, Verdict } from "./types";
 
 export interface Answered {
   action: string;
@@ -21,6 +20,8 @@ export interface Card {
   args: unknown;
   by?: CallerRecord;
   parent?: string;
+  /** The span that it was made in. */
+  trace?: string;
   status: string;
   progress?: number;
   message?: string;
@@ -54,7 +55,7 @@ export function take(cards: Map<string, Card>, event: Event): Card | undefined {
   if (event.kind === "accepted") {
     const data = dataOf(event, "accepted");
     card = {
-      id: event.call, session: event.session, tool: data.tool, label: data.label, args: data.args, by: data.by, parent: data.parent ?? undefined,
+      id: event.call, session: event.session, tool: data.tool, label: data.label, args: data.args, by: data.by, parent: data.parent ?? undefined, trace: data.trace ?? undefined,
       status: "queued", output: "", answers: [], background: data.background ?? undefined, accepted: event.time, seq: event.seq, last: event.seq, children: [],
     };
     cards.set(event.call, card);
@@ -76,10 +77,11 @@ function below(cards: Map<string, Card>, card: Card): void {
 /** A call as lists know it; all else comes with its events. */
 export function listed(cards: Map<string, Card>, entry: Entry, session: string): void {
   if (cards.has(entry.id)) return;
-  const { id, tool, label, status, parent, by, seq, started_at: started, done_at: done, result } = entry;
+  const { id, tool, label, status, parent, by, seq, result } = entry;
+  const [started, done] = [entry.started_at ?? undefined, entry.done_at ?? undefined];
   const card: Card = {
-    id, session, tool, label, status, parent, by, seq, last: -1, started, done, args: undefined, output: "", answers: [], children: [],
-    accepted: entry.accepted_at, data: result?.data, failure: result?.failure, duration: done && started ? done - started : undefined,
+    id, session, tool, label, status, parent: parent ?? undefined, by: by ?? undefined, seq, last: -1, started, done, args: undefined, output: "",
+    answers: [], children: [], accepted: entry.accepted_at, data: result?.data, failure: result?.failure ?? undefined, duration: done && started ? done - started : undefined,
   };
   cards.set(id, card);
   below(cards, card);

@@ -65,6 +65,7 @@ async def visiting(browser: Browser) -> Visiting:
         try:
             yield made
         finally:
+            await made.page.unroute_all(behavior="ignoreErrors")
             await context.unroute_all(behavior="ignoreErrors")
             await context.close()
         made.check()

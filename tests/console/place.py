@@ -17,7 +17,19 @@ from playwright.async_api import BrowserContext, ConsoleMessage, Locator, Page, 
 
 ROOT = Path(__file__).parents[2]
 SOON_S = 60
-SCREENS = ("tools", "live", "inbox", "sessions", "agents", "cluster", "audit")
+SCREENS = (
+    "overview",
+    "tools",
+    "live",
+    "inbox",
+    "sessions",
+    "agents",
+    "sources",
+    "accounts",
+    "cluster",
+    "audit",
+    "policy",
+)
 AWAY = "ERR_(CONNECTION_REFUSED|CONNECTION_RESET|INCOMPLETE_CHUNKED_ENCODING|CONTENT_LENGTH_MISMATCH|EMPTY_RESPONSE)"
 UNKNOWN = r"status of 401"
 REFUSED = r"status of 40[0349]"
@@ -97,7 +109,10 @@ def shop_at(store: Path | str, *options: str) -> Iterator[Shop]:
 
 
 class Visit:
-    """A page, and all that a browser complains of while it is open. `expected` is what it may complain of."""
+    """A page, and all that a browser complains of while it is open. `expected` is what it may complain of.
+
+    `others` are addresses beside the server's own that it may go to.
+    """
 
     def __init__(self, page: Page, url: str) -> None:
         self.page = page
@@ -105,6 +120,7 @@ class Visit:
         self.complaints: list[str] = []
         self.strange: list[str] = []
         self.expected = ""
+        self.others: tuple[str, ...] = ()
         page.on("console", self._said)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
 
@@ -116,7 +132,7 @@ class Visit:
         """Lets no request out but to the server."""
 
         async def look(route: Route, request: Request) -> None:
-            if request.url.startswith((f"{self.url}/", "blob:", "data:")):
+            if request.url.startswith((f"{self.url}/", "blob:", "data:", *self.others)):
                 await route.continue_()
             else:
                 self.strange.append(request.url)

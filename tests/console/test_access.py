@@ -35,7 +35,13 @@ async def test_axe_finds_nothing_serious_on_any_screen(busy: Shop, visiting: Vis
     waiting = busy.ask("GET", "/sessions/axe-2/questions")["items"]
     (call,) = busy.ask("GET", "/sessions/axe-1/calls", state="streaming")["items"]
     places: list[tuple[str, ...]] = [*((screen,) for screen in SCREENS), ("tools", "shop.pack"), ("sessions", "axe-1")]
-    places += [("live", "axe-1", call["id"]), ("agents", "chat", "axe-3"), *(("inbox", one["id"]) for one in waiting)]
+    places += [
+        ("live", "axe-1", call["id"]),
+        ("agents", "chat", "axe-3"),
+        ("sources", "+"),
+        ("sources", "__main__"),
+        *(("inbox", one["id"]) for one in waiting),
+    ]
     found: dict[str, list[str]] = {}
     async with visiting(busy, color_scheme=colours, bypass_csp=True) as visit:
         for place in places:
@@ -45,6 +51,11 @@ async def test_axe_finds_nothing_serious_on_any_screen(busy: Shop, visiting: Vis
                 await visit.page.add_script_tag(path=axe)
             if problems := await visit.page.evaluate(SERIOUS):
                 found["/".join(place)] = problems
+        await visit.page.keyboard.press("Control+k")
+        await visit.page.get_by_role("combobox", name="Search tools, sessions and calls").fill("order")
+        await expect(visit.page.get_by_role("listbox", name="Found").get_by_role("option").first).to_be_visible()
+        if problems := await visit.page.evaluate(SERIOUS):
+            found["search"] = problems
     assert found == {}
 
 
@@ -53,7 +64,7 @@ async def test_a_question_is_found_and_answered_with_keys_alone(shop: Shop, visi
     await visit.go("tools")
     waiting = [one["call"] for one in shop.ask("GET", "/questions")["items"]]
     await expect(visit.page.get_by_role("link", name="Inbox")).to_contain_text(str(len(waiting)))
-    await visit.page.keyboard.press("3")
+    await visit.page.keyboard.press("4")
     await expect(visit.region("Open questions").get_by_role("link").filter(has_text="keys")).to_be_visible()
     for _ in waiting[: waiting.index(id) + 1]:
         await visit.page.keyboard.press("j")
@@ -75,7 +86,7 @@ async def reach(visit: Visit, place: Locator) -> None:
 async def test_a_tool_is_found_and_run_with_keys_alone(visit: Visit) -> None:
     press = visit.page.keyboard.press
     await visit.go("live")
-    await press("1")
+    await press("2")
     await expect(visit.region("Tools").get_by_role("link").first).to_be_visible()
     await press("/")
     await expect(visit.page.get_by_role("searchbox", name="Search tools")).to_be_focused()

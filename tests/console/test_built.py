@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -44,3 +46,9 @@ def test_the_page_is_what_its_sources_make(tmp_path: Path) -> None:
         done = subprocess.run([npm, *step], cwd=here, check=False, capture_output=True, text=True, timeout=PATIENCE_S)
         assert done.returncode == 0, done.stdout + done.stderr
     assert files(tmp_path / "page") == files(PAGE)
+
+
+def test_the_first_screen_is_small() -> None:
+    files = re.findall(r'(?:src|href)="\./(assets/[^"]+)"', (PAGE / "index.html").read_text())
+    assert len(files) == 2
+    assert sum(len(gzip.compress((PAGE / name).read_bytes(), 9)) for name in files) < 90_000

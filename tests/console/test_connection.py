@@ -77,7 +77,7 @@ async def test_a_server_that_is_away_is_waited_for(own_shop: Shop, visiting: Vis
         await expect(visit.text("The connection is lost.")).to_be_visible()
         await expect(visit.page.get_by_role("alert")).to_have_count(0)
         own_shop.start()
-        await expect(visit.text("Nothing was found.")).to_be_visible()
+        await expect(visit.text("No call that ended fits.")).to_be_visible()
 
 
 # Keys

@@ -4,12 +4,13 @@ import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { get, link, Problem, returns } from "../api";
+import { narrow, route } from "../router";
 import type { Page } from "../types";
 
 const TONES: Record<string, string> = {
   succeeded: "good", done: "good", ok: "good", healthy: "good", running: "busy", streaming: "busy", queued: "soft", waiting: "warn",
   degraded: "warn", failed: "bad", timed_out: "bad", timeout: "bad", denied: "bad", declined: "bad", not_found: "bad", invalid_arguments: "bad",
-  unavailable: "bad", rate_limited: "bad", too_large: "bad", internal: "bad", unhealthy: "bad", dead: "bad", alive: "good",
+  unavailable: "bad", rate_limited: "bad", too_large: "bad", internal: "bad", unhealthy: "bad", dead: "bad", alive: "good", connected: "good", expired: "bad",
   cancelled: "soft", unknown: "odd",
 };
 
@@ -37,12 +38,15 @@ export function Said({ of, most = MOST_SAID }: { of: unknown; most?: number }) {
 export function Time({ at }: { at: number | undefined }) {
   if (!at) return null;
   const when = new Date(at * 1000);
-  const today = when.toDateString() === new Date().toDateString();
-  return (
-    <time dateTime={when.toISOString()} title={when.toLocaleString()} class="soft small">
-      {today ? when.toLocaleTimeString() : when.toLocaleString()}
-    </time>
-  );
+  return <time dateTime={when.toISOString()} title={when.toLocaleString()} class="soft small">{moment(when)}</time>;
+}
+
+const CLOCK: Intl.DateTimeFormatOptions = { hour: "2-digit", minute: "2-digit", second: "2-digit" };
+
+/** A time with its date, and with the year where it is another one. */
+function moment(when: Date): string {
+  const year = when.getFullYear() === new Date().getFullYear() ? undefined : "numeric";
+  return when.toLocaleString([], { year, month: "short", day: "numeric", ...CLOCK });
 }
 
 export function length(seconds: number | undefined): string {
@@ -55,18 +59,34 @@ export function length(seconds: number | undefined): string {
 
 const MOST_SHOWN = 20_000;
 
-/** A value as text, never as markup; a huge one is cut, and said to be. */
-export function Value({ of, label }: { of: unknown; label?: string }) {
+/** A value as text, never as markup; a huge one is cut, and said to be. The first of the texts to `mark` that stands in it is marked. */
+export function Value({ of, label, mark = [] }: { of: unknown; label?: string; mark?: string[] }) {
   const whole = useSignal(false);
+  const box = useRef<HTMLDivElement>(null);
   const text = useMemo(() => (typeof of === "string" ? of : JSON.stringify(of, null, 2) ?? ""), [of]);
-  const cut = text.length > MOST_SHOWN && !whole.value;
+  const marks = typeof of === "string" ? mark : mark.map((one) => JSON.stringify(one).slice(1, -1));
+  const place = found(text, marks);
+  const cut = text.length > MOST_SHOWN && !whole.value && !(place && place[1] > MOST_SHOWN);
+  useEffect(() => box.current?.querySelector("mark")?.scrollIntoView({ block: "center" }), [place?.[0]]);
   return (
-    <div class="json" tabIndex={0} role="region" aria-label={label ?? "value"}>
-      <pre dir="auto" class={whole.value ? "huge" : undefined}>{plain(cut ? text.slice(0, MOST_SHOWN) : text)}</pre>
+    <div class="json" ref={box} tabIndex={0} role="region" aria-label={label ?? "value"}>
+      <pre dir="auto" class={whole.value ? "huge" : undefined}><Marked text={cut ? text.slice(0, MOST_SHOWN) : text} place={place} /></pre>
       {cut && <button onClick={() => (whole.value = true)}>Show all {text.length.toLocaleString()} characters</button>}
     </div>
   );
 }
+
+/** Where the first of some texts begins and ends, however it is spelled in capitals. */
+export function found(text: string, marks: string[]): [number, number] | undefined {
+  for (const one of marks) {
+    const from = one ? text.toLowerCase().indexOf(one.toLowerCase()) : -1;
+    if (from >= 0) return [from, from + one.length];
+  }
+  return undefined;
+}
+
+export const Marked = ({ text, place }: { text: string; place: [number, number] | undefined }) =>
+  place ? <>{plain(text.slice(0, place[0]))}<mark>{plain(text.slice(...place))}</mark>{plain(text.slice(place[1]))}</> : <>{plain(text)}</>;
 
 export function Trouble({ of }: { of: unknown }) {
   const problem = of instanceof Problem ? of : undefined;
@@ -81,6 +101,29 @@ export function Trouble({ of }: { of: unknown }) {
 }
 
 export const Nothing = ({ children }: { children: ComponentChildren }) => <p class="nothing">{children}</p>;
+
+const SETTLED_MS = 300;
+
+/** A part of the address that changes fast: it is written once the person pauses, since browsers allow few changes a second. */
+export function useAddressed(name: string) {
+  const text = route.value.query.get(name) ?? "";
+  const value = useSignal(text);
+  const written = useRef(text);
+  useEffect(() => {
+    if (text === written.current) return;
+    written.current = text;
+    value.value = text;
+  }, [text]);
+  useEffect(() => {
+    const timer = setTimeout(() => {
+      if (value.value === written.current) return;
+      written.current = value.value;
+      narrow(name)(value.value);
+    }, SETTLED_MS);
+    return () => clearTimeout(timer);
+  }, [value.value]);
+  return value;
+}
 
 /** What an asynchronous function gave, anew whenever `keys` change; the last answer stays while the next is awaited. */
 export function useAsked<T>(ask: (abort: AbortSignal) => Promise<T>, keys: unknown[]) {
@@ -128,7 +171,7 @@ export function usePages<T, P extends Page<T> = Page<T>>(path: string, query: Re
         items.value = after ? [...items.value, ...page.items] : page.items;
         if (!after) first.value = page;
         last.value = page;
-        after = next.value = page.next;
+        after = next.value = page.next ?? undefined;
       }
       trouble.value = undefined;
     } catch (error) {
@@ -176,16 +219,72 @@ export function Do({ work, children, class: look, disabled }: Work) {
   );
 }
 
+interface Confirmed extends Work {
+  title: string;
+  /** What follows from it. */
+  text: ComponentChildren;
+}
+
+/** A button for work that somebody may regret: it says what follows, and asks once more. */
+export function Confirm({ title, text, work, children, class: look }: Confirmed) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  return (
+    <>
+      <button type="button" class={look} onClick={() => dialog.current!.showModal()}>{children}</button>
+      <dialog ref={dialog} aria-label={title}>
+        <h2>{title}</h2>
+        <p>{text}</p>
+        <div class="actions">
+          <Do class={look} work={async () => { await work(); dialog.current?.close(); }}>{children}</Do>
+          <button type="button" onClick={() => dialog.current!.close()}>Leave it</button>
+        </div>
+      </dialog>
+    </>
+  );
+}
+
+/** What an asynchronous function gives, asked for again and again while somebody looks; a slow server less often. */
+export function useLooked<T>(ask: () => Promise<T>, everyMs: number, keys: unknown[] = []) {
+  const found = useSignal<{ value?: T; trouble?: unknown }>({});
+  const again = useRef(() => {});
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout>;
+    let turn = 0;
+    let over = false;
+    const look = async () => {
+      if (over) return;
+      const begun = performance.now();
+      const mine = ++turn;
+      clearTimeout(timer);
+      if (!document.hidden || found.value.value === undefined) {
+        const looked = await ask().then((value) => ({ value }), (trouble) => ({ value: found.value.value, trouble }));
+        if (over || mine !== turn) return; // somebody asked anew meanwhile
+        found.value = looked;
+      }
+      timer = setTimeout(look, Math.max(everyMs, 10 * (performance.now() - begun)));
+    };
+    again.current = () => void look();
+    void look();
+    return () => { over = true; clearTimeout(timer); };
+  }, [...keys, returns.value]);
+  return { ...found.value, again: () => again.current() };
+}
+
 /** A field whose value counts once the person stopped typing. */
-export function Search({ label, changed, first }: { label: string; changed: (text: string) => void; first?: boolean }) {
+export function Search({ label, value = "", changed, first }: { label: string; value?: string; changed: (text: string) => void; first?: boolean }) {
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    // What the person types meanwhile is not taken away.
+    if (document.activeElement !== field.current) field.current!.value = value;
+  }, [value]);
   useEffect(() => () => clearTimeout(timer.current), []);
   const typed = (text: string) => {
     clearTimeout(timer.current);
     timer.current = setTimeout(() => changed(text.trim()), 200);
   };
   return (
-    <input type="search" aria-label={label} placeholder={first ? `${label} (press /)` : label} data-search={first ? "" : undefined}
+    <input ref={field} type="search" aria-label={label} placeholder={first ? `${label} (press /)` : label} data-search={first ? "" : undefined}
       onInput={(event) => typed(event.currentTarget.value)} />
   );
 }

@@ -3,10 +3,18 @@
 import { useSignal } from "@preact/signals";
 import { at, get, post, whole } from "../api";
 import { folded, over, take, type Answered, type Card } from "../fold";
-import { go, to } from "../router";
+import { go, route, to } from "../router";
 import type { Event, Page } from "../types";
 import { Do, length, plain, Said, State, Time, Value } from "./basics";
+import { Copy } from "./copy";
 import { Answering } from "./question";
+import { TraceLink } from "./trace";
+
+/** What to mark in the result of a call, as the address of the page says. */
+function marks(call: string): string[] {
+  const { parts, query } = route.value;
+  return query.get("call") === call || parts[2] === call ? query.getAll("mark") : [];
+}
 
 interface Given {
   card: Card;
@@ -43,14 +51,16 @@ export function CallCard({ card, cards, small, again }: Given) {
       {card.failure && (
         <p class="trouble"><b>{card.failure.code.replaceAll("_", " ")}</b> <Said of={card.failure.message} />{card.failure.hint && <span class="soft"><Said of={card.failure.hint} /></span>}</p>
       )}
-      {card.data !== undefined && card.data !== null && <Part title="result" open={!small} of={card.data} />}
+      {card.data !== undefined && card.data !== null && <Part title="result" open={!small} of={card.data} mark={marks(card.id)} />}
       <Answers of={card.answers} />
       {card.status === "unknown" && <Settle where={where} />}
+      <Copy session={card.session} tool={card.tool} args={card.args} />
       {!small && (
         <div class="actions">
           {!over(card) && <Do class="bad" work={() => post(where + "/cancel")}>Cancel</Do>}
           {over(card) && <Do work={repeat}>Run again</Do>}
           <a class="button" href={to("sessions", card.session)}>Its session</a>
+          <TraceLink trace={card.trace} session={card.session} call={card.id} />
         </div>
       )}
       {card.children.map((id) => cards.get(id)).filter((child) => child !== undefined).map((child) => (
@@ -60,14 +70,14 @@ export function CallCard({ card, cards, small, again }: Given) {
   );
 }
 
-const Part = ({ title, open, of }: { title: string; open: boolean; of: unknown }) => (
-  <details open={open}><summary class="small soft">{title}</summary><Value of={of} label={title} /></details>
+const Part = ({ title, open, of, mark }: { title: string; open: boolean; of: unknown; mark?: string[] }) => (
+  <details open={open}><summary class="small soft">{title}</summary><Value of={of} label={title} mark={mark} /></details>
 );
 
 const VERDICTS: Record<string, string> = { allow: "allowed", ask: "asks first", deny: "denied" };
 
 const Verdict = ({ of }: { of: NonNullable<Card["verdict"]> }) => (
-  <p class="small soft">policy: <b>{VERDICTS[of.effect] ?? of.effect}</b>{of.message && <> because <Said of={of.message} /></>}{of.by && ` (${plain(of.by)})`}</p>
+  <p class="small soft">policy: <b>{VERDICTS[of.effect] ?? of.effect}</b>{of.message && <> because <Said of={of.message} /></>}{of.by && ` (${plain(of.by)})`}{of.rule && <> by the rule <code>{plain(of.rule)}</code></>}</p>
 );
 
 export function Progress({ card }: { card: Card }) {

@@ -7,21 +7,8 @@ import { Talk, type Card, type Said as Line } from "../fold";
 import { Do, Nothing, plain, Said, State, Time, Trouble, useAsked } from "../parts/basics";
 import { CallCard } from "../parts/call";
 import { go, route, to } from "../router";
+import type { AgentForm as AgentLine, AgentsForm, Edge } from "../forms";
 import type { Page, SessionLine } from "../types";
-
-interface AgentLine {
-  name: string;
-  description: string;
-  model?: string;
-  tools: string[];
-  default?: boolean;
-}
-
-interface Edge {
-  source: string;
-  target: string;
-  via: "transfer" | "call";
-}
 
 export function Agents() {
   const [, what, session] = route.value.parts;
@@ -31,7 +18,7 @@ export function Agents() {
 const newId = () => `chat-${Math.random().toString(36).slice(2, 10)}`;
 
 function All() {
-  const agents = useAsked((abort) => get<{ items: AgentLine[]; edges: Edge[] }>("v1/agents", {}, abort), []);
+  const agents = useAsked((abort) => get<AgentsForm>("v1/agents", {}, abort), []);
   const items = agents.value?.items ?? [];
   return (
     <>

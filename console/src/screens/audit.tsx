@@ -1,41 +1,39 @@
 // Who called what, with what right, and what came of it.
 
-import { signal, useSignal } from "@preact/signals";
+import { computed } from "@preact/signals";
 import { written } from "../api";
-import { Choice, Do, length, Nothing, Said, Search, State, Time, Trouble, usePages, Value } from "../parts/basics";
+import { Choice, Do, length, Nothing, Said, Search, State, Time, Trouble, useAddressed, usePages, Value } from "../parts/basics";
 import { Answers } from "../parts/call";
+import { Copy } from "../parts/copy";
 import { Rows } from "../parts/rows";
 import { saved } from "../parts/saved";
-import { to } from "../router";
+import { narrow, narrowed, route, to } from "../router";
 import type { Audited, AuditPage } from "../types";
 
 const OUTCOMES = [["", "every outcome"], "succeeded", ["failed", "all but succeeded"], "denied", "declined", "cancelled", "timeout", "unknown"] as const;
-const TIMES = [["3600", "last hour"], ["43200", "last 12 hours"], ["86400", "last day"], ["604800", "last week"], ["", "ever"]] as const;
+const TIMES = [["3600", "last hour"], ["43200", "last 12 hours"], ["86400", "last day"], ["604800", "last week"], ["0", "ever"]] as const;
 
-const asked = signal<Record<string, string>>({});
-const span = signal("86400");
-const since = signal(0);
-
-function reach(seconds: string): void {
-  span.value = seconds;
-  since.value = seconds ? Math.floor(Date.now() / 1000) - Number(seconds) : 0;
-}
-reach("86400");
+const DAY = "86400";
+/** What was looked for stays the same while somebody reads on: it begins when the time was chosen. */
+const span = computed(() => TIMES.find(([seconds]) => seconds === route.value.query.get("span"))?.[0] ?? DAY);
+const since = computed(() => (span.value === "0" ? 0 : Math.floor(Date.now() / 1000) - Number(span.value)));
 
 export function Audit() {
-  const query = { ...asked.value, since: since.value || undefined };
+  const asked = narrowed("q", "tool", "who", "outcome");
+  const query = { ...asked, since: since.value || undefined };
   const lines = usePages<Audited, AuditPage>("v1/audit", query);
-  const chosen = useSignal<Audited | undefined>(undefined);
-  const set = (name: string) => (value: string) => (asked.value = { ...asked.value, [name]: value });
-  const index = lines.items.findIndex((one) => one.cursor === chosen.value?.cursor);
+  const line = useAddressed("line");
+  const index = lines.items.findIndex((one) => one.cursor === line.value);
+  const chosen = lines.items[index];
+  const choose = (one: Audited | undefined) => (line.value = one?.cursor ?? "");
   return (
     <>
       <div class="head">
         <h1>Audit</h1><span class="grow" />
         <div class="filters narrow">
-          <Search label="Search" first changed={set("q")} /><Search label="Tool" changed={set("tool")} /><Search label="Who" changed={set("who")} />
-          <Choice label="Outcome" value={asked.value.outcome ?? ""} choices={OUTCOMES} changed={set("outcome")} />
-          <Choice label="When" value={span.value} choices={TIMES} changed={reach} />
+          <Search label="Search" first value={asked.q} changed={narrow("q")} /><Search label="Tool" value={asked.tool} changed={narrow("tool")} /><Search label="Who" value={asked.who} changed={narrow("who")} />
+          <Choice label="Outcome" value={asked.outcome ?? ""} choices={OUTCOMES} changed={narrow("outcome")} />
+          <Choice label="When" value={span.value} choices={TIMES} changed={(value) => narrow("span")(value === DAY ? "" : value)} />
           <Do work={() => all(query)}>Export</Do>
         </div>
       </div>
@@ -43,11 +41,11 @@ export function Audit() {
       {lines.onward && !lines.busy && lines.last?.reached && (
         <p class="small soft">Looked back to <Time at={lines.last.reached} />. <button class="small" onClick={lines.more}>Look further</button></p>
       )}
-      <div class={`split ${chosen.value ? "chosen" : ""}`}>
-        {lines.items.length === 0 && !lines.trouble && (!lines.busy || lines.last) ? <Nothing>{lines.busy ? "Looking…" : "Nothing was found."}</Nothing> : (
-          <Rows count={lines.items.length} height={40} label="Calls" more={lines.more} chosen={index} choose={(n) => (chosen.value = lines.items[n])}
+      <div class={`split ${chosen ? "chosen" : ""}`}>
+        {lines.items.length === 0 && !lines.trouble && (!lines.busy || lines.last) ? <Nothing>{lines.busy ? "Looking…" : "No call that ended fits. Calls stand here once they are over: look further back, or take a filter away."}</Nothing> : (
+          <Rows count={lines.items.length} height={40} label="Calls" more={lines.more} chosen={index} choose={(n) => choose(lines.items[n])}
             row={(n) => { const one = lines.items[n]!; return (
-              <button class="row bare" tabIndex={-1} aria-pressed={n === index} onClick={() => (chosen.value = one)}>
+              <button class="row bare" tabIndex={-1} aria-pressed={n === index} onClick={() => choose(one)}>
                 <Time at={one.ended_at} />
                 <span class="grow cut">
                   <b>{one.tool}</b> <span class="soft small"><Said of={one.chain.at(-1)} most={80} /> · {one.session}{one.message && <> · <Said of={one.message} most={200} /></>}</span>
@@ -57,8 +55,8 @@ export function Audit() {
             ); }} />
         )}
         <div class="detail">
-          {chosen.value && <button class="back" onClick={() => (chosen.value = undefined)}>‹ all lines</button>}
-          {chosen.value && <Record of={chosen.value} />}
+          {chosen && <button class="back" onClick={() => choose(undefined)}>‹ all lines</button>}
+          {chosen && <Record of={chosen} />}
         </div>
       </div>
     </>
@@ -79,6 +77,7 @@ function Record({ of }: { of: Audited }) {
         <dt>where</dt><dd><a href={to("sessions", of.session)}>{of.session}</a> of {of.owner} · <a href={to("live", of.session, of.call)}>the call</a></dd>
       </dl>
       <h3>arguments</h3><Value of={of.arguments} label="Arguments" />
+      <Copy session={of.session} tool={of.tool} args={of.arguments} />
       <details><summary class="small soft">the record</summary><Value of={of} label="Record" /></details>
     </section>
   );

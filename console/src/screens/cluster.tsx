@@ -6,15 +6,8 @@ import { get, returns } from "../api";
 import { Choice, length, plain, Said, State, Trouble } from "../parts/basics";
 import { Plot } from "../parts/plot";
 import { to } from "../router";
-import type { Counts } from "../types";
+import type { Cluster as ClusterForm, LaneForm, NodeForm, Stats } from "../forms";
 
-interface Stats {
-  sessions: number;
-  running: number;
-  waiting: number;
-  queued: number;
-  recent: Counts;
-}
 /** What a node tells of itself; one that only serves tells nothing. */
 interface Facts {
   label?: string;
@@ -27,24 +20,7 @@ interface Facts {
   missing?: string[];
   tools?: Record<string, string>;
 }
-interface Node {
-  name: string;
-  state: string;
-  age: number;
-  started_at: number;
-  facts: Facts;
-}
-interface Lane {
-  lane: string;
-  tool: string;
-  queued: number;
-  running: number;
-  waiting: number;
-}
-interface Cluster {
-  nodes: Node[];
-  lanes: Lane[];
-}
+type Node = NodeForm & { facts: Facts };
 
 const EVERY_MS = 2_000;
 const SPANS = [["600", "last 10 minutes"], ["3600", "last hour"], ["86400", "last day"]] as const;
@@ -62,7 +38,7 @@ function looked() {
 
 export function Cluster() {
   const stats = useSignal<Stats | undefined>(undefined);
-  const cluster = useSignal<Cluster | undefined>(undefined);
+  const cluster = useSignal<ClusterForm | undefined>(undefined);
   const trouble = useSignal<unknown>(undefined);
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout>;
@@ -70,9 +46,9 @@ export function Cluster() {
     const look = async () => {
       const begun = performance.now();
       try {
-        stats.value = await get<Stats>("v1/stats", { seconds: span.value, points: 60 });
-        depth.value = [...depth.value, { at: Date.now() / 1000, queued: stats.value.queued, running: stats.value.running }].slice(-MOST);
-        cluster.value = await get<Cluster>("v1/cluster").catch(() => undefined);
+        stats.value = await get<Stats>("v1/stats", { seconds: span.value });
+        depth.value = [...depth.value, { at: Date.now() / 1000, queued: stats.value.now.queued, running: stats.value.now.running }].slice(-MOST);
+        cluster.value = await get<ClusterForm>("v1/cluster").catch(() => undefined);
         trouble.value = undefined;
       } catch (error) {
         trouble.value = error;
@@ -89,7 +65,7 @@ export function Cluster() {
       <Trouble of={trouble.value} />
       {stats.value && <Figures of={stats.value} />}
       {!!cluster.value?.nodes.length && <><Nodes of={cluster.value.nodes} /><Lanes of={cluster.value.lanes} /></>}
-      {stats.value && <Plots of={stats.value.recent} />}
+      {stats.value && <Plots of={stats.value} />}
       {cluster.value?.nodes.length === 0 && <p class="soft small" role="note">One process, no cluster: calls run in this server.</p>}
     </>
   );
@@ -98,19 +74,18 @@ export function Cluster() {
 const Figures = ({ of }: { of: Stats }) => (
   <div class="columns">
     {(["sessions", "running", "waiting", "queued"] as const).map((key) => (
-      <div class="sheet figure" key={key}><b>{of[key].toLocaleString()}</b><span class="soft small">{key}</span></div>
+      <div class="sheet figure" key={key}><b>{of.now[key].toLocaleString()}</b><span class="soft small">{key}</span></div>
     ))}
   </div>
 );
 
-function Plots({ of: { points } }: { of: Counts }) {
+function Plots({ of: { points, step_s: step } }: { of: Stats }) {
   const times = points.map((point) => point.at);
   const looks = looked();
-  const step = (times[1] ?? 1) - (times[0] ?? 0);
   return (
     <div class="columns plots">
       <Plot label="calls a second" times={times} values={points.map((point) => point.calls / step)} />
-      <Plot label="failures a second" times={times} values={points.map((point) => point.failures / step)} />
+      <Plot label="failures a second" times={times} values={points.map((point) => Object.values(point.failures).reduce((a, b) => a + b, 0) / step)} />
       <Plot label="median" unit="ms" times={times} values={points.map((point) => point.p50_ms)} />
       <Plot label="95 of 100 within" unit="ms" times={times} values={points.map((point) => point.p95_ms)} />
       <Plot label="queued, since you look" whole times={looks.map((one) => one.at)} values={looks.map((one) => one.queued)} />
@@ -161,7 +136,7 @@ function NodeRow({ of: { name, state, age, started_at: started, facts } }: { of:
   );
 }
 
-const Lanes = ({ of }: { of: Lane[] }) => (
+const Lanes = ({ of }: { of: LaneForm[] }) => (
   <section class="sheet wide" aria-label="Lanes" tabIndex={of.length ? 0 : undefined}>
     <h2>Lanes</h2>
     {of.length === 0 ? <p class="soft">Nothing is queued, running or waiting.</p> : (

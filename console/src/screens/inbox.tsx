@@ -2,19 +2,27 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect } from "preact/hooks";
+import { asks } from "../accounts";
 import { at, get, post } from "../api";
 import { bare, Nothing, plain, Said, State, Time, Trouble, useAsked } from "../parts/basics";
 import { Answers } from "../parts/call";
+import { Copy } from "../parts/copy";
 import { Answering } from "../parts/question";
 import { Rows } from "../parts/rows";
-import { counted, questions, refresh, trouble } from "../questions";
+import { counted, fill, more, questions, refresh, seek, trouble } from "../questions";
 import { go, route, to } from "../router";
 import type { Audited, Entry, Page, Question } from "../types";
 
 const DAY_S = 86_400;
 const LOOK_MS = 30_000;
-/** What may need two lines. */
-const LONG = innerWidth > 1240 ? 50 : 36;
+/** How many letters surely fit into a line of a question. */
+const LINE = innerWidth > 760 && innerWidth < 1240 ? 20 : 30;
+
+/** The height of a row: up to three lines of its question, its arguments, and where it comes from. */
+function high(items: Question[]): number {
+  const longest = Math.max(0, ...items.slice(0, 100).map((one) => asks(one).length));
+  return 58 + 19 * Math.min(3, Math.ceil(longest / LINE));
+}
 
 /** What is open, and which of it is looked at. */
 function looked() {
@@ -29,6 +37,7 @@ export function Inbox() {
   const done = useSignal("");
   const turn = useSignal(0);
   const { found, question } = looked();
+  const height = high(items);
   const answered = (action: string, of: Question) => {
     failed.value = undefined;
     done.value = `${of.tool}: ${action}`;
@@ -38,6 +47,13 @@ export function Inbox() {
     turn.value++;
     void refresh();
   };
+  useEffect(() => {
+    void fill(innerHeight / height);
+  }, [questions.value]);
+  const wanted = route.value.parts[1];
+  useEffect(() => {
+    if (wanted && questions.value && !question) void seek(wanted);
+  }, [wanted, questions.value]);
   useEffect(() => {
     const timer = setInterval(() => turn.value++, LOOK_MS);
     return () => clearInterval(timer);
@@ -64,14 +80,14 @@ export function Inbox() {
       <Trouble of={failed.value ?? trouble.value} />
       <p class="hidden-text" role="status">{done.value}</p>
       <div class={`split always ${question ? "chosen" : ""}`}>
-        {questions.value && items.length === 0 ? <Nothing>Nobody waits for an answer.</Nothing> : (
-          <Rows count={items.length} height={items.some((one) => one.prompt.length > LONG) ? 94 : 76} label="Open questions" chosen={found} choose={(n) => go(to("inbox", items[n]!.id))}
+        {questions.value && items.length === 0 ? <Nothing>Nobody waits for an answer. Calls that ask first appear here; the <a href="#/tools">tools</a> that cannot be undone do, unless a rule of the policy says otherwise.</Nothing> : (
+          <Rows count={items.length} height={height} label="Open questions" more={() => void more()} chosen={found} choose={(n) => go(to("inbox", items[n]!.id))}
             row={(n) => <QuestionRow question={items[n]!} chosen={n === found} />} />
         )}
         <div class="detail">
           {question && <a class="back" href={to("inbox")}>‹ all questions</a>}
-          {question ? <section class="sheet" aria-label="Question"><Answering key={question.id} question={question} answered={(action) => answered(action, question)} /></section>
-            : items.length > 0 && <Nothing>Choose a question.</Nothing>}
+          {question ? <section class="sheet" aria-label="Question"><Answering key={question.id} question={question} answered={(action) => answered(action, question)} /><Copy session={question.session} tool={question.tool} args={question.arguments} /></section>
+            : items.length > 0 && <Nothing>{wanted ? "This question was answered, or is not for you. " : ""}Choose a question.</Nothing>}
           <Unknown />
           <Lately turn={turn.value} />
         </div>
@@ -82,8 +98,8 @@ export function Inbox() {
 
 const QuestionRow = ({ question, chosen }: { question: Question; chosen: boolean }) => (
   <a class="row" tabIndex={-1} href={to("inbox", question.id)} aria-current={chosen ? "true" : undefined}>
-    <span class="grow" title={plain(question.prompt)}>
-      <b class="two-lines"><Said of={question.prompt} most={400} /></b>
+    <span class="grow" title={plain(asks(question))}>
+      <b class="few-lines"><Said of={asks(question)} most={400} /></b>
       <span class="cut line small"><Said of={inShort(question.arguments) || question.tool} most={200} /></span>
       <span class="cut line soft small"><Time at={question.asked_at} /> · {question.session}{question.owner ? ` · ${plain(question.owner)}` : ""}</span>
     </span>

@@ -1,13 +1,13 @@
 // What happens right now, in all sessions that one may see.
 
-import { signal, useSignal } from "@preact/signals";
+import { computed, signal, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { at, follow, get, returns } from "../api";
 import { folded, known, listed, over, take, type Card } from "../fold";
 import { Choice, length, Nothing, Said, State, Time, tone, Trouble } from "../parts/basics";
 import { CallCard, fetched } from "../parts/call";
 import { Rows } from "../parts/rows";
-import { go, route, to } from "../router";
+import { go, narrow, route, stay, to } from "../router";
 import type { Entry, Event, Page } from "../types";
 
 const MOST = 2_000;
@@ -16,13 +16,19 @@ const BEFORE = 100;
 const FILTERS = ["all", "running", "waiting", "failed", "unknown"] as const;
 
 const cards = signal(new Map<string, Card>());
-const only = signal<(typeof FILTERS)[number]>("all");
+type Filter = (typeof FILTERS)[number];
+/** Which calls are looked at, as the address says. */
+const only = computed(() => (FILTERS as readonly string[]).includes(route.value.query.get("only") ?? "") ? (route.value.query.get("only") as Filter) : "all");
 
 /** Events come in bursts, which are folded and drawn once a frame. */
 let burst: Event[] = [];
 
+/** For each list that is on its way what was heard meanwhile: it may be newer than what the list tells. */
+const meanwhile = new Set<Event[]>();
+
 function heard(event: Event): void {
   burst.push(event);
+  for (const events of meanwhile) events.push(event);
   if (burst.length === 1) requestAnimationFrame(draw);
   else if (burst.length >= MOST) draw(); // a page in the background is drawn much later
 }
@@ -49,6 +55,23 @@ function forget(all: Map<string, Card>): void {
 
 /** What was called before anything was heard, within an hour or what the timeline shows. */
 async function past(seconds: number): Promise<void> {
+  const mine: Event[] = [];
+  meanwhile.add(mine);
+  try {
+    await read(seconds, mine);
+  } finally {
+    meanwhile.delete(mine);
+  }
+}
+
+/** Folds in again what was heard: of a call that was not known yet nothing could be kept. */
+function replay(events: Event[]): void {
+  const fresh = new Map(cards.value);
+  for (const event of events) take(fresh, event);
+  cards.value = fresh;
+}
+
+async function read(seconds: number, mine: Event[]): Promise<void> {
   const since = Math.floor(Date.now() / 1000) - Math.max(seconds, 3600);
   const { items } = await get<Page<Entry>>("v1/calls", { since, limit: 200 });
   const found = new Map<string, Card>();
@@ -56,7 +79,9 @@ async function past(seconds: number): Promise<void> {
   const first = new Map<string, number>();
   for (const { session, seq } of found.values()) first.set(session, Math.min(seq, first.get(session) ?? seq));
   cards.value = new Map([...found, ...cards.value]);
+  replay(mine);
   await Promise.all([...first].slice(-LOOKED_AT).map(([session, seq]) => made(session, seq)));
+  replay(mine);
 }
 
 /** Learns from the log of a session how far its calls are, and which of them made which. Lists do not tell. */
@@ -89,7 +114,7 @@ function ordered(all: Map<string, Card>): Line[] {
 }
 
 const SPANS = [["60", "last minute"], ["600", "last 10 minutes"], ["3600", "last hour"], ["86400", "last day"]] as const;
-const span = signal("600");
+const span = computed(() => SPANS.find(([seconds]) => seconds === route.value.query.get("span"))?.[0] ?? "600");
 const clock = signal(Date.now() / 1000);
 
 export function Live() {
@@ -110,7 +135,7 @@ export function Live() {
   const [, session, call] = route.value.parts;
   const all = paused.value ?? cards.value;
   const shown = ordered(all);
-  const open = (n: number) => go(to("live", shown[n]!.card.session, shown[n]!.card.id));
+  const open = (n: number) => go(stay("live", shown[n]!.card.session, shown[n]!.card.id));
   return (
     <>
       <div class="head">
@@ -118,16 +143,16 @@ export function Live() {
         <span class="soft">{shown.length.toLocaleString()} calls</span>
         <span class="grow" />
         <div class="filters joined" role="group" aria-label="Which calls">
-          {FILTERS.map((name) => <button key={name} aria-pressed={only.value === name} onClick={() => (only.value = name)}>{name}</button>)}
+          {FILTERS.map((name) => <button key={name} aria-pressed={only.value === name} onClick={() => narrow("only")(name === "all" ? "" : name)}>{name}</button>)}
         </div>
         <div class="filters">
-          <Choice label="Timeline" value={span.value} choices={SPANS} changed={(value) => (span.value = value)} />
+          <Choice label="Timeline" value={span.value} choices={SPANS} changed={narrow("span")} />
           <button aria-pressed={!!paused.value} onClick={() => (paused.value = paused.value ? undefined : cards.value)}>Pause</button>
         </div>
       </div>
       <Trouble of={trouble.value} />
       <div class={`split timeline ${call ? "chosen" : ""}`}>
-        {shown.length === 0 ? <Nothing>{only.value === "all" ? "Nothing yet. Calls appear here as they are made." : `No call is ${only.value}.`}</Nothing> : (
+        {shown.length === 0 ? <Nothing>{only.value === "all" ? <>Nothing was called lately. Calls appear here as they are made: <a href={to("tools")}>try a tool</a>, or <a href={to("agents")}>talk to an agent</a>.</> : `No call is ${only.value}.`}</Nothing> : (
           <Rows count={shown.length} height={56} label="Calls" chosen={shown.findIndex((one) => one.card.id === call)} choose={open}
             row={(n) => <CallRow {...shown[n]!} chosen={shown[n]!.card.id === call} />} />
         )}
@@ -138,7 +163,7 @@ export function Live() {
 }
 
 const CallRow = ({ card, depth, chosen }: Line & { chosen: boolean }) => (
-  <a class="row" tabIndex={-1} href={to("live", card.session, card.id)} aria-current={chosen ? "true" : undefined}>
+  <a class="row" tabIndex={-1} href={stay("live", card.session, card.id)} aria-current={chosen ? "true" : undefined}>
     <span class="grow" style={{ paddingLeft: `${depth * 20}px` }}>
       <span class="cut line">{depth > 0 && <span class="soft" aria-hidden="true">└ </span>}<b><Said of={card.label || card.tool} most={100} /></b> <span class="soft small">{card.tool}</span></span>
       <span class="cut line soft small">
@@ -186,7 +211,7 @@ function Chosen({ session, call }: { session: string; call: string }) {
   const card = cards.value.get(call);
   return (
     <>
-      <a class="back" href={to("live")}>‹ all calls</a>
+      <a class="back" href={stay("live")}>‹ all calls</a>
       <Trouble of={trouble.value} />
       {card ? <CallCard card={card} cards={cards.value} /> : whole.value && <Nothing>The log says nothing of this call.</Nothing>}
     </>

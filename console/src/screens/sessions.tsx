@@ -1,16 +1,21 @@
 // Sessions, the log of one, and how it looked at any of its events.
 
-import { signal, useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useSignal } from "@preact/signals";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import { at, follow, get, me, Problem, returns, whole } from "../api";
 import type { Card } from "../fold";
 import { Log } from "../log";
-import { Choice, Do, Nothing, plain, Said, Search, State, Time, Trouble, useAsked, usePages, Value } from "../parts/basics";
+import { Choice, Do, Nothing, plain, Said, Search, State, Time, Trouble, useAddressed, useAsked, usePages, Value } from "../parts/basics";
 import { CallCard, fetched } from "../parts/call";
 import { Rows } from "../parts/rows";
 import { saved } from "../parts/saved";
-import { go, route, to } from "../router";
-import type { Entry, Event, Page, SessionLine } from "../types";
+import { SpanSheet } from "../parts/span";
+import { Waterfall } from "../parts/waterfall";
+import { SpanLog } from "../span_log";
+import { go, narrow, narrowed, route, to } from "../router";
+import { titled, type Span } from "../spans";
+import type { EntryForm, ListsForm, StateForm } from "../forms";
+import type { Event, Page, SessionLine } from "../types";
 
 export function Sessions() {
   const chosen = route.value.parts[1];
@@ -18,20 +23,19 @@ export function Sessions() {
 }
 
 const STATES = [["", "every state"], ["waiting", "waits for somebody"], ["running", "runs"], ["idle", "idle"]] as const;
-const asked = signal<Record<string, string>>({});
 
 function All() {
-  const sessions = usePages<SessionLine>("v1/sessions", asked.value);
+  const asked = narrowed("q", "owner", "state");
+  const sessions = usePages<SessionLine>("v1/sessions", asked);
   const chosen = useSignal(-1);
-  const set = (name: string) => (value: string) => (asked.value = { ...asked.value, [name]: value });
   return (
     <>
       <div class="head">
         <h1>Sessions</h1><span class="grow" />
         <div class="filters">
-          <Search label="Search sessions" first changed={set("q")} />
-          {me.value?.admin && me.value.auth !== "off" && <Search label="Owner" changed={set("owner")} />}
-          <Choice label="State" value={asked.value.state ?? ""} choices={STATES} changed={set("state")} />
+          <Search label="Search sessions" first value={asked.q} changed={narrow("q")} />
+          {me.value?.admin && me.value.auth !== "off" && <Search label="Owner" value={asked.owner} changed={narrow("owner")} />}
+          <Choice label="State" value={asked.state ?? ""} choices={STATES} changed={narrow("state")} />
           <button onClick={sessions.again}>Refresh</button>
         </div>
       </div>
@@ -56,16 +60,26 @@ const SessionRow = ({ of, chosen }: { of: SessionLine; chosen: boolean }) => (
   </a>
 );
 
+/** The event that a part of the address names. */
+const numbered = (text: string) => (/^\d{1,15}$/.test(text) ? Number(text) : undefined);
+
 function One({ id }: { id: string }) {
   const drawn = useSignal(0);
   const trouble = useSignal<unknown>(undefined);
   const log = useRef(new Log(id, () => drawn.value++, (error) => (trouble.value = error))).current;
-  const upto = useSignal<number | undefined>(undefined);
-  const shown = useSignal<number | undefined>(undefined);
+  const moved = useAddressed("at");
+  const opened = useAddressed("event");
+  const spanned = useAddressed("span");
+  const upto = numbered(moved.value);
+  const shown = numbered(opened.value);
+  const spans = useRef(new SpanLog(id, () => drawn.value++, (error) => (trouble.value = error))).current;
   const line = useSignal<SessionLine | undefined>(undefined);
   const turn = useSignal(0);
   void drawn.value;
 
+  useEffect(() => {
+    if (shown) log.need(shown, shown);
+  }, [shown]);
   useEffect(() => {
     let stop = () => {};
     let over = false;
@@ -75,16 +89,18 @@ function One({ id }: { id: string }) {
         line.value = found;
         log.last = found.seq;
         drawn.value++;
+        void spans.read(found.seq);
         let asked = false;
         stop = follow(`${at("sessions", id, "events")}?after=${log.last}`, (event) => {
           log.put(event);
+          spans.put(event);
           if (!asked) requestAnimationFrame(() => { asked = false; drawn.value++; });
           asked = true;
         });
       },
       (error) => (trouble.value = error),
     );
-    return () => { over = true; stop(); };
+    return () => { over = true; stop(); spans.stop(); };
   }, [id, turn.value]);
   useEffect(() => {
     // A stream finds back by itself; what failed is tried again.
@@ -93,13 +109,26 @@ function One({ id }: { id: string }) {
     log.again();
   }, [returns.value]);
 
-  const now = upto.value ?? log.last;
+  const now = Math.min(upto ?? log.last, log.last);
+  const chosen = spans.spans.known.get(spanned.value);
+  const choose = (span: Span) => { spanned.value = span.id; opened.value = ""; };
   const slowly = useSlowly(now);
+  const changes = useSlowly(spans.spans.changes, DRAWN_MS);
+  // Drawn for what it shows, and not for each event of the list.
+  const fall = useMemo(
+    () => changes > 0 && <Waterfall spans={spans.spans} changes={changes} upto={upto === undefined ? Infinity : now} past={upto !== undefined} chosen={chosen} choose={choose} />,
+    [changes, upto, upto === undefined || now, chosen],
+  );
   // What nobody can be shown has no log to scrub through.
   if (!line.value && trouble.value instanceof Problem && trouble.value.status)
     return <><div class="head"><a href={to("sessions")}>Sessions</a><h1 class="mono cut">{id}</h1></div><Trouble of={trouble.value} /></>;
-  const move = (seq: number) => (upto.value = seq >= log.last ? undefined : Math.max(0, seq));
-  const event = shown.value === undefined ? undefined : log.at(shown.value);
+  const move = (seq: number) => (moved.value = seq >= log.last ? "" : String(Math.max(0, seq)));
+  const show = (seq: number) => (opened.value = String(seq));
+  const until = upto === undefined ? spans.spans.time : (spans.spans.times[now - 1] ?? spans.spans.time);
+  // Of a chosen span only its own events are listed, as far as the slider has come.
+  const own = chosen?.seqs.filter((seq) => seq <= now);
+  const called = route.value.query.get("call");
+  const event = shown === undefined ? undefined : log.at(shown);
   return (
     <>
       <div class="head">
@@ -113,23 +142,49 @@ function One({ id }: { id: string }) {
         <input id="scrub" type="range" min={0} max={log.last} value={now} onInput={(input) => move(Number(input.currentTarget.value))} />
         <button disabled={now <= 0} onClick={() => move(now - 1)} aria-label="One event back">‹</button>
         <button disabled={now >= log.last} onClick={() => move(now + 1)} aria-label="One event on">›</button>
-        <button disabled={upto.value === undefined} onClick={() => (upto.value = undefined)}>Now</button>
+        <button disabled={upto === undefined} onClick={() => (moved.value = "")}>Now</button>
       </div>
-      <div class="split both">
-        <Rows count={now} height={30} label="Events" stick chosen={shown.value === undefined ? undefined : shown.value - 1}
-          choose={(n) => (shown.value = n + 1)} seen={(first, last) => log.need(first + 1, last)}
-          row={(n) => <EventRow seq={n + 1} of={log.at(n + 1)} log={log} chosen={n + 1 === shown.value} choose={() => (shown.value = n + 1)} />} />
+      <div class="split both session">
+        <div class="session-left">
+          {fall}
+          {own && <p class="small soft own-events">Events of {plain(titled(chosen!))} <button class="small" onClick={() => (spanned.value = "")}>Show all events</button></p>}
+          <Events log={log} seqs={own} count={now} shown={shown} show={show} />
+        </div>
         <div class="detail">
+          {chosen && <SpanSheet session={id} span={chosen} until={until} choose={choose} />}
+          {called && <Called key={called} session={id} call={called} />}
           {event && (
             <section class="sheet" aria-label={`Event ${event.seq}`}>
               <div class="head"><h2>{event.seq} {event.kind}</h2><span class="grow" />{event.call && <a class="small" href={to("live", id, event.call)}>the call</a>}</div>
               <Value of={event.data} label="Event" />
             </section>
           )}
-          {line.value && <Then id={id} seq={slowly} past={upto.value !== undefined} />}
+          {line.value && <Then id={id} seq={slowly} past={upto !== undefined} />}
         </div>
       </div>
     </>
+  );
+}
+
+interface Listed {
+  log: Log;
+  /** Only these; else all up to `count`. */
+  seqs: number[] | undefined;
+  count: number;
+  shown: number | undefined;
+  show: (seq: number) => void;
+}
+
+function Events({ log, seqs, count, shown, show }: Listed) {
+  const seq = (n: number) => seqs ? seqs[n]! : n + 1;
+  const place = shown === undefined ? undefined : seqs ? seqs.indexOf(shown) : shown - 1;
+  const seen = (first: number, last: number) => {
+    if (!seqs) log.need(first + 1, last);
+    else for (const one of seqs.slice(first, last)) log.need(one, one);
+  };
+  return (
+    <Rows key={seqs ? "own" : "all"} count={seqs ? seqs.length : count} height={30} label="Events" stick={!seqs} chosen={place} choose={(n) => show(seq(n))} seen={seen}
+      row={(n) => <EventRow seq={seq(n)} of={log.at(seq(n))} log={log} chosen={seq(n) === shown} choose={() => show(seq(n))} />} />
   );
 }
 
@@ -144,13 +199,12 @@ function EventRow({ seq, of, log, chosen, choose }: { seq: number; of: Event | u
   );
 }
 
-interface StateThen {
-  state: Record<string, unknown>;
-  user?: Record<string, unknown>;
-  agent?: string;
+/** Calls by what they do now: one that began may wait as well. */
+function sorted({ unresolved, ongoing, completed }: ListsForm): [string, EntryForm[]][] {
+  const open = [...unresolved, ...ongoing];
+  const of = (...states: string[]) => open.filter((one) => states.includes(one.status));
+  return [["Waits", of("waiting")], ["Queued", of("queued")], ["Runs", of("running", "streaming")], ["Done", completed]];
 }
-type Lists = Record<"unresolved" | "ongoing" | "completed", Entry[]>;
-const LISTS = [["unresolved", "Waits"], ["ongoing", "Runs"], ["completed", "Done"]] as const;
 const FEW = 20;
 
 /** The session as it was at an event, or as it is. */
@@ -158,8 +212,8 @@ function Then({ id, seq, past }: { id: string; seq: number; past: boolean }) {
   const then = useAsked(async (abort) => {
     const when = past ? { at: seq } : {};
     const [state, lists] = await Promise.all([
-      get<StateThen>(at("sessions", id, "state"), when, abort),
-      get<Lists>(at("sessions", id, "lists"), { ...when, limit: FEW }, abort),
+      get<StateForm>(at("sessions", id, "state"), when, abort),
+      get<ListsForm>(at("sessions", id, "lists"), { ...when, limit: FEW }, abort),
     ]);
     return { state, lists };
   }, [id, seq, past]);
@@ -172,10 +226,10 @@ function Then({ id, seq, past }: { id: string; seq: number; past: boolean }) {
         {Object.keys(state.state).length ? <Value of={state.state} label="State" /> : <p class="soft small">Tools keep nothing here.</p>}
         {!!Object.keys(state.user ?? {}).length && <><h3>of its user</h3><Value of={state.user} label="User" /></>}
       </section>
-      {LISTS.map(([name, title]) => lists[name]?.length > 0 && (
-        <section class="sheet" key={name} aria-label={title}>
+      {sorted(lists).map(([title, calls]) => calls.length > 0 && (
+        <section class="sheet" key={title} aria-label={title}>
           <h2>{title}</h2>
-          {lists[name].slice(-FEW).reverse().map((one) => <CallLine key={one.id} session={id} entry={one} />)}
+          {calls.slice(-FEW).reverse().map((one) => <CallLine key={one.id} session={id} entry={one} />)}
         </section>
       ))}
     </>
@@ -183,9 +237,10 @@ function Then({ id, seq, past }: { id: string; seq: number; past: boolean }) {
 }
 
 const SLOW_MS = 300;
+const DRAWN_MS = 120;
 
 /** The same value, but not more often than anybody can read what follows from it. */
-function useSlowly<T>(value: T): T {
+function useSlowly<T>(value: T, slowMs = SLOW_MS): T {
   const slow = useSignal(value);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   const last = useRef(value);
@@ -194,14 +249,14 @@ function useSlowly<T>(value: T): T {
     timer.current ??= setTimeout(() => {
       timer.current = undefined;
       slow.value = last.current;
-    }, SLOW_MS);
+    }, slowMs);
   }, [value]);
   useEffect(() => () => clearTimeout(timer.current), []);
   return slow.value;
 }
 
 /** A call in one line; opened, all of it. */
-function CallLine({ session, entry }: { session: string; entry: Entry }) {
+function CallLine({ session, entry }: { session: string; entry: EntryForm }) {
   const open = useSignal(false);
   const cards = useSignal(new Map<string, Card>());
   const toggle = async () => {
@@ -218,6 +273,14 @@ function CallLine({ session, entry }: { session: string; entry: Entry }) {
       {open.value && card && <CallCard card={card} cards={cards.value} />}
     </>
   );
+}
+
+/** The call that the address names. */
+function Called({ session, call }: { session: string; call: string }) {
+  const cards = useAsked(() => fetched(session, call), [session, call]);
+  const card = cards.value?.get(call);
+  if (card) return <CallCard card={card} cards={cards.value!} />;
+  return cards.value ? <Nothing>The log says nothing of this call.</Nothing> : <Trouble of={cards.trouble} />;
 }
 
 function summary({ data }: Event, tool?: string): string {

@@ -1,6 +1,6 @@
 // The catalog: find a tool, read what is known of it, try it.
 
-import { signal, useSignal } from "@preact/signals";
+import { useSignal } from "@preact/signals";
 import { lazy, Suspense } from "preact/compat";
 import { useEffect } from "preact/hooks";
 import { at, follow, get, me, post } from "../api";
@@ -8,26 +8,24 @@ import { take, type Card } from "../fold";
 import { Choice, Do, length, Nothing, plain, Said, Search, State, Time, Trouble, useAsked, usePages, Value } from "../parts/basics";
 import { CallCard } from "../parts/call";
 import { Rows } from "../parts/rows";
-import { go, route, to } from "../router";
-import type { Counts, Finding, ToolLine, ToolsPage, ToolWhole } from "../types";
+import { go, narrow, narrowed, route, stay, to } from "../router";
+import type { Finding, ToolLine, ToolsPage, ToolStats, ToolWhole } from "../types";
 
 const SchemaForm = lazy(() => import("../parts/form").then((made) => ({ default: made.SchemaForm })));
 const FILTERS = ["namespace", "source", "effect", "health"] as const;
 const LOOK_MS = 15_000;
 
-const asked = signal<Record<string, string>>({});
-
 export function Tools() {
-  const tools = usePages<ToolLine, ToolsPage>("v1/tools", asked.value);
+  const asked = narrowed("q", ...FILTERS);
+  const tools = usePages<ToolLine, ToolsPage>("v1/tools", asked);
   const chosen = route.value.parts[1];
   const { facets, total } = tools.first ?? {};
-  const set = (name: string) => (value: string) => (asked.value = { ...asked.value, [name]: value });
   const one = (name: (typeof FILTERS)[number]) => {
-    const there = { ...(asked.value[name] ? { [asked.value[name]]: 0 } : {}), ...facets?.[name] };
-    return <Choice key={name} label={name} value={asked.value[name] ?? ""} changed={set(name)}
+    const there = { ...(asked[name] ? { [asked[name]]: 0 } : {}), ...facets?.[name] };
+    return <Choice key={name} label={name} value={asked[name] ?? ""} changed={narrow(name)}
       choices={[["", `any ${name}`], ...Object.entries(there).map(([kind, count]) => [kind, `${plain(kind)} (${count.toLocaleString()})`] as const)]} />;
   };
-  const unwell = useUnwell(tools.first, tools.again);
+  const unwell = useUnwell(asked, tools.first, tools.again);
   return (
     <>
       <div class="head">
@@ -35,7 +33,7 @@ export function Tools() {
         <span class="soft">{total?.toLocaleString() ?? ""}</span>
         <span class="grow" />
         <div class="filters">
-          <Search label="Search tools" first changed={set("q")} />
+          <Search label="Search tools" first value={asked.q} changed={narrow("q")} />
           {FILTERS.map(one)}
         </div>
       </div>
@@ -47,9 +45,9 @@ export function Tools() {
       )}
       <Findings />
       <div class={`split ${chosen ? "chosen" : ""}`}>
-        {tools.items.length === 0 && !tools.busy && !tools.trouble ? <Nothing>No tool fits.</Nothing> : (
+        {tools.items.length === 0 && !tools.busy && !tools.trouble ? <Nothing>{Object.keys(asked).length ? "No tool fits. Take a filter away, or search for other words." : <>There are no tools yet. <a href={to("sources")}>Sources</a> bring them.</>}</Nothing> : (
           <Rows count={tools.items.length} height={54} label="Tools" more={tools.more} chosen={tools.items.findIndex((tool) => tool.id === chosen)}
-            choose={(n) => go(to("tools", tools.items[n]!.id))} row={(n) => <ToolRow tool={tools.items[n]!} chosen={tools.items[n]!.id === chosen} />} />
+            choose={(n) => go(stay("tools", tools.items[n]!.id))} row={(n) => <ToolRow tool={tools.items[n]!} chosen={tools.items[n]!.id === chosen} />} />
         )}
         <div class="detail">{chosen && <Whole key={chosen} id={chosen} />}</div>
       </div>
@@ -79,22 +77,22 @@ function Findings() {
 }
 
 /** Looks from time to time whether sources and tools are as well as they were; if not, the list is asked for anew. */
-function useUnwell(first: ToolsPage | undefined, again: () => void): ToolsPage["unwell"] {
+function useUnwell(asked: Record<string, string>, first: ToolsPage | undefined, again: () => void): ToolsPage["unwell"] {
   const told = JSON.stringify([first?.facets?.health, first?.unwell]);
   useEffect(() => {
     const look = async () => {
       if (document.hidden || !first) return;
-      const now = await get<ToolsPage>("v1/tools", { ...asked.value, limit: 1 }).catch(() => first);
+      const now = await get<ToolsPage>("v1/tools", { ...asked, limit: 1 }).catch(() => first);
       if (JSON.stringify([now.facets?.health, now.unwell]) !== told) again();
     };
     const timer = setInterval(() => void look(), LOOK_MS);
     return () => clearInterval(timer);
-  }, [told]);
+  }, [told, JSON.stringify(asked)]);
   return first?.unwell;
 }
 
 const ToolRow = ({ tool, chosen }: { tool: ToolLine; chosen: boolean }) => (
-  <a class="row middle" tabIndex={-1} href={to("tools", tool.id)} aria-current={chosen ? "true" : undefined}>
+  <a class="row middle" tabIndex={-1} href={stay("tools", tool.id)} aria-current={chosen ? "true" : undefined}>
     <span class="grow">
       <span class="cut line"><b>{tool.name}</b> <span class="soft small">{tool.namespace}</span></span>
       <span class="cut line soft small"><Said of={tool.description} most={200} /></span>
@@ -110,12 +108,12 @@ function Whole({ id }: { id: string }) {
   if (!tool.value) return <Trouble of={tool.trouble} />;
   return (
     <>
-      <a class="back" href={to("tools")}>‹ all tools</a>
+      <a class="back" href={stay("tools")}>‹ all tools</a>
       <About tool={tool.value} over={run.over} />
       <section class="sheet" aria-label="Try it">
         <h2>Try it</h2>
         <Suspense fallback={<p class="soft">…</p>}>
-          <SchemaForm schema={tool.value.input_schema} value={run.args.value} changed={(said) => (run.args.value = said)} label="Arguments" />
+          <SchemaForm schema={tool.value.input_schema ?? {}} value={run.args.value} changed={(said) => (run.args.value = said)} label="Arguments" />
         </Suspense>
         <div class="actions">
           <Do class="main" disabled={run.args.value === undefined} work={() => run.start()}>Run</Do>
@@ -164,7 +162,7 @@ function useRun(tool: string) {
 }
 
 function About({ tool, over }: { tool: ToolWhole; over: number }) {
-  const stats = useAsked((abort) => get<Counts>(at("tools", tool.id, "stats"), { seconds: 86_400 }, abort), [tool.id, over]);
+  const stats = useAsked((abort) => get<ToolStats>(at("tools", tool.id, "stats"), {}, abort), [tool.id, over]);
   const marks = Object.entries(tool.annotations ?? {}).filter(([name, on]) => on && name !== "read_only" && name !== "idempotent");
   return (
     <section class="sheet" aria-label={tool.id}>
@@ -188,7 +186,7 @@ function About({ tool, over }: { tool: ToolWhole; over: number }) {
   );
 }
 
-function Numbers({ of }: { of: Counts }) {
+function Numbers({ of: { total: of, last } }: { of: ToolStats }) {
   const failed = Object.values(of.failures).reduce((a, b) => a + b, 0);
   return (
     <>
@@ -198,9 +196,9 @@ function Numbers({ of }: { of: Counts }) {
         {of.p50_ms != null && <Figure value={length(of.p50_ms / 1000)} name="median" />}
         {of.p95_ms != null && <Figure value={length(of.p95_ms / 1000)} name="95 of 100 within" />}
       </div>
-      {of.last.length > 0 && (
+      {last.length > 0 && (
         <details><summary class="small soft">recent calls</summary>
-          {of.last.map((one) => (
+          {last.map((one) => (
             <a key={one.call} class="row flat" href={to("live", one.session, one.call)}>
               <span class="grow cut"><Time at={one.at} /> <span class="small">{one.session}</span></span>
               <span class="soft small">{length(one.duration_ms / 1000)}</span><State of={one.outcome} />

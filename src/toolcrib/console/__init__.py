@@ -12,6 +12,7 @@ import mimetypes
 from pathlib import Path
 from typing import NamedTuple
 
+from toolcrib.serve.api.errors import nowhere
 from toolcrib.serve.asgi import App, Header, Receive, Scope, Send, reply
 
 PAGE = Path(__file__).parent / "page"
@@ -54,7 +55,8 @@ def console() -> App:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         file = files.get(scope["path"])
         if file is None:
-            await reply(send, 404)
+            status, body, headers = nowhere().reply()
+            await reply(send, status, body, headers)
         elif scope["method"] not in ("GET", "HEAD"):
             await reply(send, 405, headers=((b"allow", b"GET, HEAD"),))
         else:
