@@ -66,7 +66,7 @@ async def fill(url: str, name: str, firsts: Iterable[int]) -> None:
 
 async def serve(place: Place, label: str) -> list[Any]:
     """Starts an API node, hears what it did, and kills it."""
-    words = [sys.executable, "-m", "tests.cluster.many", place.store, place.engine]
+    words = ["/usr/bin/env", sys.executable, "-m", "tests.cluster.many", place.store, place.engine]  # from nothing
     node = await place.run(words, label).ready()
     node.kill()
     said: list[Any] = json.loads(next(line for line in node.said if READY.match(line)))

@@ -2,6 +2,8 @@
 
 import asyncio
 import sys
+import time
+from pathlib import Path
 from typing import Any
 
 from tests.durability.effects import append, heard, say
@@ -42,6 +44,16 @@ async def stare(n: str) -> str:
     append(EFFECTS, f"stare {n}")
     say(f"stare {n}")
     sys.stdin.read()  # the whole process stands still until it is killed
+    return n
+
+
+@tool(read_only=True)
+async def gaze(n: str) -> str:
+    """Look, and stand still with the whole process until a file is there; then wait to be let go on."""
+    say(f"gaze {n}")
+    while not Path(f"{EFFECTS}.go").exists():
+        time.sleep(0.01)  # noqa: ASYNC251 - as a body does that blocks
+    await gate.wait()
     return n
 
 
@@ -114,6 +126,11 @@ async def ended(crib: Crib, session: Session, call: str) -> list[str | None]:
     return failed(await session.result(call))
 
 
+async def narrow(crib: Crib, session: Session) -> str:
+    await session.narrow(namespaces=[])
+    return "narrowed"
+
+
 async def state(crib: Crib, session: Session) -> list[Any]:
     return [dict(session.state.now), session.state.revision]
 
@@ -125,6 +142,7 @@ OTHERS: dict[str, Any] = {
     "code": called,
     "submitted": submitted,
     "ended": ended,
+    "narrow": narrow,
     "state": state,
 }
 
@@ -156,7 +174,7 @@ async def do(crib: Crib, session: Session, what: str, *given: Any) -> Any:
 
 
 async def main() -> None:
-    tools = [pay, put, look, stare, greet, count, rename, seen]
+    tools = [pay, put, look, stare, gaze, greet, count, rename, seen]
     crib = Crib(tools, store=STORE, limits=CribLimits(attempts=5, cleanup_s=1.0), state_keys={"n": "add"})
     await crib.start()
     session = await crib.open("s", owner="ada")

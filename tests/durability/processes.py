@@ -2,11 +2,12 @@
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from subprocess import PIPE
+from subprocess import PIPE, Popen
 from threading import Thread
 from typing import Any
 
@@ -20,11 +21,13 @@ PATIENCE_S = 60
 class Script:
     """A running script. Each line it prints is one JSON value; each line it reads is one too."""
 
-    def __init__(self, name: str, *args: object) -> None:
-        self.process = Program(
-            [str(HERE / name), *map(str, args)],
-            stdin=PIPE,
-            env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "PYTHONUNBUFFERED": "1"},
+    def __init__(self, name: str, *args: object, fresh: bool = False) -> None:
+        words = [str(HERE / name), *map(str, args)]
+        env = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "PYTHONUNBUFFERED": "1"}
+        self.process: Program | Popen[str] = (
+            Popen([sys.executable, *words], stdin=PIPE, stdout=PIPE, text=True, env=env)
+            if fresh
+            else Program(words, stdin=PIPE, env=env)
         )
         self._lines: SimpleQueue[str | None] = SimpleQueue()
         self._reader = Thread(target=self._read, daemon=True)
@@ -87,9 +90,9 @@ class Script:
 
 
 @contextmanager
-def script(name: str, *args: object) -> Iterator[Script]:
-    """A script that is killed at the latest when the test is over."""
-    made = Script(name, *args)
+def script(name: str, *args: object, fresh: bool = False) -> Iterator[Script]:
+    """A script that is killed at the latest when the test is over; a fresh one is no fork of a loaded process."""
+    made = Script(name, *args, fresh=fresh)
     try:
         yield made
     finally:

@@ -110,6 +110,19 @@ def test_after_a_logout_no_process_takes_calls_until_it_is_opened_again(
     assert lines(effects) == ["look 2"]
 
 
+@requirement("reliability.logout.2")
+def test_a_logout_ends_a_read_that_another_process_had_begun_and_not_written(
+    two: tuple[Script, Script], effects: Path
+) -> None:
+    one, other = two
+    one.say(["code", "gaze", {"n": "1"}])
+    assert one.hear() == "gaze 1"
+    assert other.ask(["logout", 5])[:2] == [0, 0]  # nobody can know of it
+    Path(f"{effects}.go").touch()
+    assert one.hear() == LOGOUT
+    assert one.ask(["code", "look", {"n": "2"}]) == CLOSED
+
+
 @requirement("reliability.state.4")
 def test_who_saw_the_end_of_a_call_finds_its_state_in_another_process(two: tuple[Script, Script]) -> None:
     one, other = two

@@ -128,6 +128,18 @@ async def test_whoever_asks_a_halted_database_is_told_and_nothing_refused_runs_l
 
 
 @requirement("reliability.stop.2")
+async def test_a_reader_is_told_of_a_halted_database_however_long_it_may_wait_for_one_that_answers_others(
+    own_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolcrib.store.postgres.connection.READ_S", 10 * PATIENCE_S)
+    async with Crib(store=own_postgres.url) as crib:
+        await crib.open("s", owner="ada")
+        assert len(await crib.sessions("ada")) == 1
+        with halted(own_postgres):
+            assert await refused(crib.sessions("ada"))
+
+
+@requirement("reliability.stop.2")
 async def test_what_a_halted_database_was_about_to_write_is_not_written_later(own_postgres: PostgresServer) -> None:
     bodies = Bodies()
     async with Crib(bodies.tools, store=own_postgres.url) as crib:

@@ -32,7 +32,7 @@ async def report(nodes: Iterable[Crib]) -> str:
 async def _node(node: Crib, engine: Nats) -> list[str]:
     """What a node runs, and what it has asked for."""
     lines = [f"node {engine.label} ({node.pipeline.worker}), stopping: {node.pipeline.stopping}"]
-    calls = [live for session in node._in_memory() for live in session.live.values()]
+    calls = [live for session in node._session_table.all() for live in session.live.values()]
     lines += [f"  runs {live.id} of {live.name}: {live.row}" for live in calls]
     lines.append(f"  takes up {sorted(node.recovering)}, is to look up {sorted(engine._work._hints)}")
     for lane in engine.lanes.values():

@@ -23,6 +23,7 @@ from tests.engine.place import (
     tools,
     until,
 )
+from tests.faults.proxy import Proxy
 from tests.requirements import requirement
 from toolcrib import Crib, Refused, tool
 from toolcrib.engine import maintenance
@@ -198,6 +199,44 @@ async def test_a_worker_takes_no_more_than_its_slots_however_often_it_asks_anew(
         assert log.most == 2
 
 
+@requirement("engine.3", "engine.4")
+async def test_a_hint_that_is_on_its_way_while_a_worker_asks_anew_is_not_lost(
+    urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "TELL_S", 2 * SOON_S)  # nobody looks for lost hints meanwhile
+    log = Log()
+    async with (
+        Proxy(urls[1]) as proxy,
+        cluster(urls, log, ()) as (api,),
+        node((urls[0], proxy.url), log, "w1", slots=1) as worker,
+    ):
+        session, engine = await api.open("s", owner="ada", namespaces=["shop"]), nats_of(worker)
+        await until(lambda: waits(api, 1))
+        proxy.swallow()
+        call = await session.submit("shop.pay", {"order": "A"})
+        await until(lambda: under_way(api, 1))
+        await engine.lanes[DEFAULT].open(engine._client, engine._stream)
+        proxy.mend()
+        assert (await result(session, call.id)).ok
+        assert log.ran == [("w1", "A")]
+
+
+async def waits(crib: Crib, number: int) -> bool:
+    """Whether the server knows of so many requests for hints."""
+    return bool((await lane(crib)).num_waiting == number)
+
+
+async def under_way(crib: Crib, number: int) -> bool:
+    """Whether the server has sent so many hints that nobody has acknowledged."""
+    return bool((await lane(crib)).num_ack_pending == number)
+
+
+async def lane(crib: Crib) -> Any:
+    """What the server says of the lane that most tools share."""
+    engine = nats_of(crib)
+    return await engine._client.jetstream().consumer_info(engine._stream, DEFAULT)
+
+
 def named(name: str) -> Any:
     """A tool of that name."""
 
@@ -339,7 +378,7 @@ async def test_questions_that_a_node_left_behind_end_in_time_at_another(
     monkeypatch.setattr(maintenance, "TELL_S", 0.02)
     async with cluster(urls, Log(), workers, kit=confirmed) as (other, *_):
         async with node(urls, Log(), "api", kit=confirmed) as gone:
-            monkeypatch.setattr(gone, "_expire", nothing)  # as of a process that was killed
+            monkeypatch.setattr(gone._expiry, "expire", nothing)  # as of a process that was killed
             monkeypatch.setattr(gone.pipeline, "expiry_changed", lambda when: None)
             session = await gone.open("s", owner="ada", namespaces=["shop"])
             calls = [await session.submit("shop.brief", {"order": order}) for order in "AB"]
@@ -398,6 +437,7 @@ async def test_a_call_that_can_not_be_read_keeps_no_other_waiting_and_is_not_tri
 async def test_a_call_that_waits_for_its_session_is_not_offered_again_and_again(
     urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(maintenance, "TELL_S", 2 * SOON_S)  # who has just joined says again what is queued
     log = Log()
     async with cluster(urls, log, limits=CribLimits(per_session=1)) as (api, worker):
         session, other = [await api.open(id, owner="ada", namespaces=["shop"]) for id in ("s", "t")]

@@ -48,7 +48,7 @@ async def server(nats_url: str) -> AsyncIterator[Server]:
 async def opened(server: Server, slots: int) -> tuple[Lane, asyncio.Queue[Lane]]:
     """A lane with so many slots, and what it gets; its client is the server's, so that a flush orders both."""
     got: asyncio.Queue[Lane] = asyncio.Queue()
-    lane = Lane("default", lambda lane, msg: got.put_nowait(lane), lambda: None)
+    lane = Lane("default", lambda lane, msg: got.put_nowait(lane), lambda: None, lambda msg: None)
     lane.slots = slots
     await lane.open(server.client, "S")
     return lane, got
@@ -121,7 +121,7 @@ async def test_of_a_request_that_was_partly_answered_only_the_rest_is_made_again
 
 async def test_a_consumer_that_is_gone_is_told(server: Server) -> None:
     lost = asyncio.Event()
-    lane = Lane("default", lambda lane, msg: None, lost.set)
+    lane = Lane("default", lambda lane, msg: None, lost.set, lambda msg: None)
     lane.slots = 1
     await lane.open(server.client, "S")
     await server.asked.get()
@@ -131,6 +131,7 @@ async def test_a_consumer_that_is_gone_is_told(server: Server) -> None:
 
 
 def test_a_hint_that_goes_back_to_the_lane_of_its_tool_waits_longer_each_time_up_to_a_bound() -> None:
-    engine, lane = Nats("nats://127.0.0.1:1"), Lane("tool_a", lambda lane, msg: None, lambda: None)
+    engine = Nats("nats://127.0.0.1:1")
+    lane = Lane("tool_a", lambda lane, msg: None, lambda: None, lambda msg: None)
     waits = [engine._pass_on(lane, f"$JS.ACK.S.tool_a.{times}.1.1.1.0", "c", "node") for times in (1, 2, 3, 99)]
     assert waits == [SOON_S, 2 * SOON_S, 4 * SOON_S, LATER_S]

@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
-from tests.engine.place import Log, cluster, events, nats_of, result, until
+from tests.engine.place import SOON_S, Log, cluster, events, nats_of, result, until
 from tests.requirements import requirement
 from toolcrib import Context, Crib, Session, tool
+from toolcrib.engine import maintenance
+from toolcrib.store.postgres.store import PostgresStore
 from toolcrib.store.shared import Node
 from toolcrib.types import CribLimits
 
@@ -253,3 +255,49 @@ async def test_a_node_tells_what_it_is_what_it_has_and_what_it_does(urls: tuple[
         log.release()
         assert (await session.result(call.id)).ok
         await until(lambda: told(api, "w1", running=0, done=1))
+
+
+@requirement("store.11")
+async def test_nodes_tell_each_other_by_the_engine_what_they_wrote(
+    urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "TELL_S", 0.02)
+    async with cluster(urls, Log()) as (api, worker):
+        writer, reader = store_of(worker), store_of(api)
+        await until(lambda: carried(writer))
+        monkeypatch.setattr(writer._listener, "notify", None)  # not by the database
+        here, there = await api.open("s", owner="ada"), await worker.open("s", owner="ada")
+        heard: asyncio.Queue[str] = asyncio.Queue()
+        monkeypatch.setattr(reader, "heard", heard.put_nowait)
+        await there.notice("hello")
+        assert (await asyncio.wait_for(heard.get(), SOON_S)).split(" ")[-1].startswith("#")
+        assert "notice" in [event.kind async for event in here.events(follow=False)]
+
+
+@requirement("store.11")
+async def test_where_a_node_does_not_hear_the_engine_the_database_tells(
+    urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "TELL_S", 0.02)
+    async with cluster(urls, Log(), ()) as (api,):
+        writer = store_of(api)
+        await until(lambda: carried(writer))
+        async with Crib(store=urls[0]) as plain:
+            await until(lambda: carried(writer, False))
+            session = await plain.open("s", owner="ada")
+            heard: asyncio.Queue[str] = asyncio.Queue()
+            monkeypatch.setattr(store_of(plain)._listener, "heard", heard.put_nowait)
+            await (await api.open("s", owner="ada")).notice("hello")
+            assert await asyncio.wait_for(heard.get(), SOON_S)
+            assert "notice" in [event.kind async for event in session.events(follow=False)]
+
+
+def store_of(crib: Crib) -> PostgresStore:
+    """The store of a node."""
+    assert isinstance(crib.store, PostgresStore)
+    return crib.store
+
+
+async def carried(store: PostgresStore, wanted: bool = True) -> bool:
+    """Whether the engine carries the hints of a node."""
+    return (store.carry is not None) is wanted

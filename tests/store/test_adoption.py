@@ -8,6 +8,7 @@ import pytest
 from toolcrib.events import Event
 from toolcrib.store import Archive, Row, SessionRow, Store, open_store
 from toolcrib.store.codec import encode
+from toolcrib.store.postgres.store import PostgresStore
 from toolcrib.testing.index_check import read_all
 from toolcrib.testing.stores.fixture import AT, new, note
 
@@ -68,3 +69,15 @@ async def test_nothing_is_taken_in_where_a_session_or_a_call_of_that_id_is_there
     assert await told(store, "s") == before
     assert await store.session("t") is None
     assert await store.call("c3") is None
+
+
+async def test_a_call_that_was_taken_in_is_taken_with_the_last_own_event_of_its_session(postgres_url: str) -> None:
+    store = PostgresStore(postgres_url)
+    await store.start("worker-1")
+    try:
+        assert await store.adopt(archive("s", "c1", "c2"))
+        assert (await store.take(["c2"]))["c2"].own == 1
+        await store.commit(note("s", "more"))
+        assert (await store.take(["c2"]))["c2"].own == 4
+    finally:
+        await store.close()

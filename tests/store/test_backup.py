@@ -24,7 +24,7 @@ from toolcrib.store.backup import TABLES, back_up, check, restore
 from toolcrib.store.schema import migrate, migrations
 from toolcrib.store.sqlite.integrity import damages
 
-BESIDE = {"swept", "nodes", "batches", "schema_version"}
+BESIDE = {"swept", "nodes", "batches", "schema_version", "rollups", "unrolled"}
 """Tables of what a store does not need after a restore."""
 
 

@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from toolcrib.store.codec import DEEPEST, decode, encode, whole
+from toolcrib.events import Notice, written
+from toolcrib.store.codec import DEEPEST, LARGE, decode, encode, split_large, whole
 
 HALF = "a\ud800b"
 
@@ -63,3 +64,25 @@ def test_what_is_nested_without_end_is_cut_off_at_a_depth(wrap: Any) -> None:
 
 def test_a_whole_text_is_what_it_was() -> None:
     assert [whole(text) for text in ("é😀", "", HALF)] == ["é😀", "", "a?b"]
+
+
+@pytest.mark.parametrize(
+    ("length", "large"), [(LARGE - 100, False), (LARGE - 2, False), (LARGE - 1, True), (LARGE, True)]
+)
+def test_a_value_is_kept_beside_the_log_from_one_byte_more_than_it_may_have(length: int, large: bool) -> None:
+    notice = Notice("x" * length, {})
+    text, parts = split_large("notice", notice)
+    assert list(parts) == (["text"] if large else [])
+    assert ("x" * length in text.decode()) is not large
+    again, kept = split_large("notice", CompactNotice(notice))
+    assert (decode(again), list(kept)) == (decode(text), list(parts))
+
+
+class CompactNotice:
+    """A notice that is written when it is asked for."""
+
+    def __init__(self, notice: Notice) -> None:
+        self._notice = notice
+
+    def json(self, kind: str) -> bytes:
+        return encode(written(self._notice))

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from tests.requirements import requirement
+from toolcrib.events import Event
 from toolcrib.store import followers
 from toolcrib.store.followers import Followers
 
@@ -34,3 +35,21 @@ async def test_a_session_is_let_go_that_nobody_follows_any_more(monkeypatch: pyt
     await asyncio.wait_for(waiting, 60)
     await gone(made, "s")
     assert not made.sessions
+
+
+async def test_who_read_to_the_end_spares_the_next_a_look_unless_it_began_past_what_is_known() -> None:
+    made, looks = Followers(), list[int]()
+
+    async def look() -> int:
+        looks.append(made.nudges)
+        return 6
+
+    await made.wait("s", 0, newest)
+    made.nudge()
+    made.read("s", 1, [Event(2, 0.0, None, "notice", b"{}")], made.nudges)
+    await asyncio.wait_for(made.wait("s", 1, look), 60)
+    assert looks == []
+    made.nudge()
+    made.read("s", 6, [], made.nudges)  # it knows nothing of what stands between 2 and 6
+    await asyncio.wait_for(made.wait("s", 2, look), 60)
+    assert looks == [2]

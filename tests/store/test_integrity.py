@@ -227,3 +227,29 @@ async def test_the_wal_stays_small_under_load(tmp_path: Path) -> None:
             largest = max(largest, wal(file).stat().st_size)
     assert file.stat().st_size > 40_000_000
     assert largest < 12_000_000
+
+
+@pytest.mark.parametrize(
+    ("change", "session", "problem"),
+    [
+        ("UPDATE events SET at = 'then' WHERE key & 0xFFFFFFFF = 5 AND key >> 32 = 1", "a", "event 5 is not what"),
+        ("UPDATE events SET at = at + 1 WHERE key & 0xFFFFFFFF = 5 AND key >> 32 = 2", "b", "event 5 is not what"),
+        ("UPDATE events SET kind = x'ff' WHERE key & 0xFFFFFFFF = 6 AND key >> 32 = 1", "a", "event 6 is not what"),
+        ("UPDATE events SET call = 'k' WHERE key & 0xFFFFFFFF = 7 AND key >> 32 = 1", "a", "event 7 is not what"),
+        ("UPDATE events SET data = 7 WHERE key & 0xFFFFFFFF = 8 AND key >> 32 = 1", "a", "event 8 is not what"),
+        ("UPDATE events SET crc = NULL, data = '[]' WHERE key & 0xFFFFFFFF = 9 AND key >> 32 = 1", "a", "event 9 is"),
+        ("UPDATE kept SET data = 7 WHERE rowid = (SELECT min(rowid) FROM kept)", "a", "the large value "),
+        ("UPDATE kept SET data = data || x'20' WHERE rowid = (SELECT min(rowid) FROM kept)", "a", "the large value "),
+        ("INSERT INTO cursors (session, consumer, seq) VALUES (1, 'x', -1)", "a", "the cursor 'x' stands nowhere"),
+        ("INSERT INTO cursors (session, consumer, seq) VALUES (77, 'x', 1)", "", "1 rows of cursors belong to"),
+    ],
+)
+def test_each_kind_of_damage_is_told_with_its_place(
+    filled: Path, tmp_path: Path, change: str, session: str, problem: str
+) -> None:
+    file = tmp_path / "log.db"
+    shutil.copy(filled, file)
+    with closing(sqlite3.connect(file)) as db:
+        db.executescript(f"BEGIN; {change}; COMMIT")
+    (damage,) = damages(file)
+    assert (damage.session, damage.problem[: len(problem)]) == (session, problem)

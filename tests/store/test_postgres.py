@@ -5,6 +5,7 @@ What happens when it goes away has a file of its own.
 
 import asyncio
 import json
+import logging
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -84,24 +85,24 @@ def test_a_postgres_store_is_a_shared_one() -> None:
 
 
 @requirement("store.7")
-async def test_a_newer_schema_is_refused(postgres_url: str) -> None:
-    async with opened(postgres_url, "a") as (store,):
+async def test_a_newer_schema_is_refused(empty_postgres_url: str) -> None:
+    async with opened(empty_postgres_url, "a") as (store,):
         await store.commit(note("s", "kept"))
     newest = migrations("postgres")[-1][0]
-    sql(postgres_url, f"UPDATE schema_version SET version = {newest + 1}")
+    sql(empty_postgres_url, f"UPDATE schema_version SET version = {newest + 1}")
     with pytest.raises(StoreTooNew, match=f"has schema {newest + 1}, this program knows {newest}"):
-        await PostgresStore(postgres_url).start("a")
-    sql(postgres_url, f"UPDATE schema_version SET version = {newest}")
-    async with opened(postgres_url, "a") as (store,):
+        await PostgresStore(empty_postgres_url).start("a")
+    sql(empty_postgres_url, f"UPDATE schema_version SET version = {newest}")
+    async with opened(empty_postgres_url, "a") as (store,):
         assert await texts(store) == ["kept"]
 
 
 @requirement("store.7")
-async def test_a_database_is_migrated_once_by_many_who_open_it_at_once(postgres_url: str) -> None:
-    stores = [PostgresStore(postgres_url) for _ in range(4)]
+async def test_a_database_is_migrated_once_by_many_who_open_it_at_once(empty_postgres_url: str) -> None:
+    stores = [PostgresStore(empty_postgres_url) for _ in range(4)]
     await asyncio.gather(*(store.start(f"w{n}") for n, store in enumerate(stores)))
     newest = migrations("postgres")[-1][0]
-    assert sql(postgres_url, "SELECT version FROM schema_version") == str(newest)
+    assert sql(empty_postgres_url, "SELECT version FROM schema_version") == str(newest)
     assert {store.migrated[1] for store in stores} == {newest}
     assert len({await store.cluster() for store in stores}) == 1
     await asyncio.gather(*(store.close() for store in stores))
@@ -114,19 +115,19 @@ async def test_stores_in_two_schemas_of_a_database_are_apart(postgres_url: str) 
         assert await one.cluster() != await two.cluster()
 
 
-async def test_tables_of_somebody_else_are_left_alone(postgres_url: str) -> None:
-    sql(postgres_url, "CREATE TABLE sessions (id integer)")
+async def test_tables_of_somebody_else_are_left_alone(empty_postgres_url: str) -> None:
+    sql(empty_postgres_url, "CREATE TABLE sessions (id integer)")
     with pytest.raises(StoreError, match=r"already exists.*schema=toolcrib"):
-        await PostgresStore(postgres_url).start("a")
-    assert sql(postgres_url, "SELECT count(*) FROM sessions") == "0"
+        await PostgresStore(empty_postgres_url).start("a")
+    assert sql(empty_postgres_url, "SELECT count(*) FROM sessions") == "0"
 
 
-async def test_a_database_that_may_not_be_changed_is_refused(postgres_url: str) -> None:
+async def test_a_database_that_may_not_be_changed_is_refused(empty_postgres_url: str) -> None:
     sql(
-        postgres_url,
-        "ALTER ROLE CURRENT_USER IN DATABASE " + urlsplit(postgres_url).path[1:] + " SET role = pg_monitor",
+        empty_postgres_url,
+        "ALTER ROLE CURRENT_USER IN DATABASE " + urlsplit(empty_postgres_url).path[1:] + " SET role = pg_monitor",
     )
-    assert "permission denied" in await refusal(postgres_url)
+    assert "permission denied" in await refusal(empty_postgres_url)
 
 
 async def test_what_is_wrong_with_an_address_is_said_without_its_password(postgres_url: str) -> None:
@@ -210,10 +211,12 @@ async def test_one_bad_write_takes_no_other_of_its_batch_with_it(postgres_url: s
         bad = [submit(new("nul\x00")), submit(new("half\ud800")), Write("s", [(AT, None, "odd\x00", Stored(b"{}"))])]
         good = [note("s", str(number)) for number in range(20)]
         writes = [*good[:10], *bad, *good[10:]]
+        for text in ("one", "two"):  # nobody waits for these, and they are in the same batch
+            store.put(note("s", text))
         outcomes = await asyncio.gather(*(store.commit(write) for write in writes), return_exceptions=True)
         assert [type(outcome) for outcome in outcomes[10:13]] == [StoreError] * 3
         assert [*outcomes[:10], *outcomes[13:]] == [None] * 20
-        assert await texts(store) == [str(number) for number in range(20)]
+        assert await texts(store) == ["one", "two", *map(str, range(20))]
 
 
 async def test_a_key_that_is_given_back_may_be_used_at_once(postgres_url: str) -> None:
@@ -375,6 +378,28 @@ async def test_a_blocked_event_loop_keeps_its_lease(postgres_url: str) -> None:
             pass
         assert await other.alive("a")
         assert await store.alive("b")
+
+
+async def test_a_heartbeat_that_failed_leaves_no_connection_behind(
+    postgres_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "toolcrib.store")
+    connections = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+
+    async def failed() -> bool:
+        return sum(record.getMessage().startswith("beating again soon") for record in caplog.records) >= 5
+
+    async def as_before() -> bool:
+        return await asyncio.to_thread(sql, postgres_url, connections) == before
+
+    async with opened(f"{postgres_url}?lease=0.5", "a"):
+        before = await asyncio.to_thread(sql, postgres_url, connections)
+        await asyncio.to_thread(sql, postgres_url, "ALTER TABLE nodes RENAME TO away")
+        await until(failed)
+        await asyncio.to_thread(sql, postgres_url, "ALTER TABLE away RENAME TO nodes")
+        await until(as_before)
+        assert await failed()
+        assert await failed()
 
 
 async def test_nodes_tell_of_themselves(postgres_url: str) -> None:

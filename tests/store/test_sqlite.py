@@ -1,14 +1,16 @@
 """What only a file can do: be too new, broken, full, locked, shared with another process, or read with plain SQL."""
 
 import asyncio
+import fcntl
 import json
 import signal
 import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +21,13 @@ from tests.shared import ROOT
 from toolcrib import ToolFailure, testing, tool
 from toolcrib.errors import StoreError, StoreTooNew, StoreUnavailable
 from toolcrib.events import Event
-from toolcrib.store import Write
+from toolcrib.store import State, Write
 from toolcrib.store.codec import LARGE, encode, raw
 from toolcrib.store.schema import migrate, migrations, queries
+from toolcrib.store.sqlite import writer
 from toolcrib.store.sqlite.store import SqliteStore
+from toolcrib.store.sqlite.workers import Workers, _byte
+from toolcrib.store.sqlite.writer import insert_row
 from toolcrib.testing.index_check import read_all
 from toolcrib.testing.stores.fixture import AT, claim, commit, finish, line, new, note, settle, submit, texts
 from toolcrib.testing.stores.followers import follow
@@ -43,6 +48,15 @@ async def opened(file: Path, worker: str = "worker-1") -> AsyncIterator[SqliteSt
         yield store
     finally:
         await store.close()
+
+
+@contextmanager
+def no_room(store: SqliteStore) -> Iterator[None]:
+    """There is room for two more pages."""
+    (pages,) = store._writing.execute("PRAGMA page_count").fetchone()
+    store._writing.execute(f"PRAGMA max_page_count = {pages + 2}")
+    yield
+    store._writing.execute("PRAGMA max_page_count = 1000000")
 
 
 async def refusal(file: Path) -> str:
@@ -217,6 +231,55 @@ async def test_a_put_waits_for_room_and_nothing_that_builds_on_it_is_lost(file: 
         await testing.check_index(store, "s")
 
 
+async def test_writes_that_nobody_waits_for_keep_their_order_until_there_is_room_and_are_told_once(file: Path) -> None:
+    heard: list[str] = []
+    async with opened(file) as store:
+        row = await commit(store, submit(new("c")))
+        with no_room(store):
+            running = claim(row)
+            running.events = [*running.events, line("x" * 500_000, call="c")]
+            assert running.row is not None
+            done = finish(running.row)
+            running.on_commit, done.on_commit = partial(heard.append, "running"), partial(heard.append, "done")
+            done.on_conflict = lambda _: heard.append("refused")
+            store.put(running)
+            store.put(done)
+            await store.flush()
+            await store.flush()  # it was tried twice, and neither is given up
+            assert heard == []
+        await store.commit(note("s", "after"))
+        assert heard == ["running", "done"]
+        kinds = [event.kind for event in await store.read("s")]
+        assert kinds == ["accepted", "started", "notice", "done", "notice"]
+        await testing.check_index(store, "s")
+
+
+async def test_of_writes_that_nobody_waits_for_the_first_are_kept_while_there_is_no_room(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "LATE", 2)
+    async with opened(file) as store:
+        with no_room(store):
+            for number in range(4):
+                store.put(note("s", f"{number}" * 500_000))
+            await store.flush()
+        await store.commit(note("s", "after"))
+        assert [text[:5] for text in await texts(store)] == ["00000", "11111", "after"]
+
+
+async def test_who_made_a_write_that_nobody_waits_for_is_told_what_stood_in_its_way(file: Path) -> None:
+    heard: list[Any] = []
+    async with opened(file) as store:
+        row = await commit(store, claim(await commit(store, submit(new("c")))))
+        await store.commit(finish(row))
+        late = finish(row)
+        late.on_commit, late.on_conflict = partial(heard.append, "written"), heard.append
+        store.put(late)
+        await store.flush()
+        assert [conflict.row.state for conflict in heard] == ["done"]
+        assert [event.kind for event in await store.read("s")] == ["accepted", "started", "done"]
+
+
 async def test_a_locked_file_is_an_error_and_then_goes_on(file: Path) -> None:
     async with opened(file) as store:
         store._writing.execute("PRAGMA busy_timeout = 20")
@@ -311,6 +374,28 @@ async def test_a_worker_is_alive_until_its_process_is_killed(file: Path) -> None
             await process.wait()
             assert not await store.alive("other")
         assert await store.alive("worker-1")
+
+
+@pytest.mark.process
+@pytest.mark.process
+def test_a_worker_that_had_its_file_alone_keeps_its_own_lock_and_no_other(file: Path) -> None:
+    look = (
+        "import sys; from pathlib import Path; from toolcrib.store.sqlite.workers import Workers\n"
+        "other = Workers(Path(sys.argv[1]), 'other')\n"
+        "with other.alone() as alone: print(other.alive('worker-1'), other.alive('third'), alone)"
+    )
+    worker = Workers(file, "worker-1")
+    try:
+        for _ in range(2):
+            with worker.alone() as alone:
+                assert alone
+            command = [sys.executable, "-c", look, str(file)]
+            assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "True False False\n"
+        fcntl.lockf(worker.shared.fd, fcntl.LOCK_UN, 1, _byte("worker-1"))
+        found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        assert found == "False False True\n"  # not a byte of it was left locked
+    finally:
+        worker.leave()
 
 
 @pytest.mark.process
@@ -572,7 +657,10 @@ async def test_sessions_are_found_by_owner_and_by_last_use_without_a_scan(file: 
             assert "SEARCH sessions USING INDEX" in str(plan)
 
 
-@pytest.mark.parametrize("statement", ["insert_call", "update_call", "insert_event"])
+@pytest.mark.parametrize(
+    "statement",
+    ["insert_call", "insert_plain_call", "insert_open_call", "update_call", "update_plain_call", "insert_event"],
+)
 def test_no_index_makes_a_table_of_its_own_for_every_row_that_is_written(statement: str) -> None:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
         migrate(db, "memory")
@@ -587,3 +675,42 @@ def test_the_leases_of_a_session_are_found_by_their_index() -> None:
         migrate(db, "memory")
         plan = [line for *_, line in db.execute(f"EXPLAIN QUERY PLAN {queries()['delete_leases']}", {"n": 1})]
     assert plan == ["SEARCH calls USING INDEX calls_leases (session=?)"]
+
+
+async def test_a_call_that_goes_on_as_a_plain_one_keeps_nothing_of_what_it_had(file: Path) -> None:
+    before = new("c", state="waiting", code="denied", question="{}", expires_at=AT + 9, crashes=2)
+    after = before.but(state="running", attempt=1, worker="w", code=None, question=None, expires_at=None, crashes=0)
+    async with opened(file) as store:
+        await commit(store, submit(before))
+        await commit(store, Write("s", [], after, ("waiting", 0)))
+        assert await store.call("c") == after.but(accepted_seq=1)
+
+
+@pytest.mark.parametrize("state", ["queued", "running", "done"])
+def test_the_statements_of_plain_calls_write_what_that_of_all_calls_does(state: State) -> None:
+    done_seq = 9 if state == "done" else None
+    plain = new("c", state=state).but(attempt=1, worker="w", accepted_seq=7, done_seq=done_seq)
+    rows = []
+    for row in (plain, plain.but(background=True)):
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
+            migrate(db, "memory")
+            assert insert_row(db, 3, row)
+            assert not insert_row(db, 3, row)
+            db.execute("UPDATE calls SET background = 0")
+            rows.append(db.execute("SELECT * FROM calls").fetchall())
+    assert rows[0] == rows[1]
+
+
+async def test_nobody_looks_for_what_others_write_when_nobody_follows(tmp_path: Path) -> None:
+    store = SqliteStore(f"sqlite:///{tmp_path}/log.db")
+    await store.start("w")
+    before = asyncio.all_tasks()
+    stop = store.watch(lambda session: None)
+    (looking,) = asyncio.all_tasks() - before
+    stop()
+    await asyncio.wait_for(looking, 60)
+    again = store.watch(lambda session: None)
+    assert asyncio.all_tasks() - before
+    again()
+    await store.close()
+    assert asyncio.all_tasks() <= before

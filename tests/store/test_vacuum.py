@@ -10,7 +10,7 @@ import pytest
 
 from tests.requirements import requirement
 from toolcrib import Crib, tool
-from toolcrib.crib import SWEEP_S
+from toolcrib._session.retention import SWEEP_S
 from toolcrib.errors import StoreError
 from toolcrib.store import open_store
 from toolcrib.store.sqlite.checkpoint import wal

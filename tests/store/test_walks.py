@@ -76,11 +76,11 @@ def make_old(postgres_url: str) -> None:
     execute(postgres_url, "INSERT INTO schema_version VALUES (2, 'one')")
 
 
-async def test_a_database_is_brought_up_to_date_while_others_write(postgres_url: str) -> None:
-    make_old(postgres_url)
-    store = open_store(postgres_url)
-    writer = await asyncpg.connect(postgres_url)
-    watcher = await asyncpg.connect(postgres_url)
+async def test_a_database_is_brought_up_to_date_while_others_write(empty_postgres_url: str) -> None:
+    make_old(empty_postgres_url)
+    store = open_store(empty_postgres_url)
+    writer = await asyncpg.connect(empty_postgres_url)
+    watcher = await asyncpg.connect(empty_postgres_url)
     try:
         async with asyncio.timeout(60):
             # Whoever writes has locked a session first, as a node of the schema before does, and comes to the log then.
@@ -99,17 +99,17 @@ async def test_a_database_is_brought_up_to_date_while_others_write(postgres_url:
         await watcher.close()
     assert [event.kind for event in await store.read("s")] == []
     await store.close()
-    assert execute(postgres_url, "SELECT version FROM schema_version") == str(migrations("postgres")[-1][0])
+    assert execute(empty_postgres_url, "SELECT version FROM schema_version") == str(migrations("postgres")[-1][0])
 
 
 @requirement("store.7")
-async def test_a_database_of_the_schema_before_is_brought_up_to_date(postgres_url: str) -> None:
-    make_old(postgres_url)
+async def test_a_database_of_the_schema_before_is_brought_up_to_date(empty_postgres_url: str) -> None:
+    make_old(empty_postgres_url)
     places = {"s1": "1, 1", "s2": "1, 2", "t1": "2, 1", "t2": "2, 2"}
     names = {"owner": "owner, ", "ada": "'ada', ", "bob": "'bob', "}
-    execute(postgres_url, LOG.format(place="session, seq", no="false", **names, **places))
-    execute(postgres_url, "UPDATE sessions SET seq = 2")
-    await has_all(open_store(postgres_url))
+    execute(empty_postgres_url, LOG.format(place="session, seq", no="false", **names, **places))
+    execute(empty_postgres_url, "UPDATE sessions SET seq = 2")
+    await has_all(open_store(empty_postgres_url))
 
 
 @pytest.mark.parametrize("where", EVERY, ids=str)

@@ -11,6 +11,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from toolcrib.tool import Tool
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from nats.aio.subscription import Subscription
 
 DEFAULT = "default"
+LEAVE_S = 1.0
+"""How long a lane that becomes quiet waits for what was sent to earlier requests."""
+
 ASK_S = 20.0
 """How long a request for messages stands; asking again in time shows that the consumer is still there."""
 
@@ -35,32 +39,45 @@ def lane_of(tool: Tool | None) -> str:
 class Lane:
     """One lane as a worker sees it: what it holds, and what it has requested."""
 
-    def __init__(self, name: str, got: Callable[[Lane, Msg], None], lost: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        got: Callable[[Lane, Msg], None],
+        lost: Callable[[], None],
+        give_back: Callable[[Msg], None],
+    ) -> None:
         self.name = name
         self.slots = 0
         self.held = 0
         self._got = got
         self._lost = lost
+        self._give_back = give_back
         self._requested = 0
         self._heard = 0.0
         self._inbox = ""
         self._next = ""
         self._client: Client | None = None
         self._answers: Subscription | None = None
+        self._leaving: set[asyncio.Task[None]] = set()
         self._asking = False
         self._quiet = False
 
     async def open(self, client: Client, stream: str) -> None:
         """Starts to ask for messages; after a reconnection, anew, under another name.
 
-        Earlier requests may still be open at the server, which drops them when nobody listens for the answer.
+        Earlier requests may still be open at the server, which drops them when nobody listens for the answer. What it
+        has sent by then still comes, and is given back at once: the slots are asked for anew.
         """
-        await self._hang_up()
+        answers, self._answers, self._requested = self._answers, None, 0
+        if answers is not None:
+            leaving = asyncio.get_running_loop().create_task(_drain(answers))
+            self._leaving.add(leaving)
+            leaving.add_done_callback(self._leaving.discard)
         self._client = client
         self._next = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{self.name}"
-        self._inbox = client.new_inbox()
+        self._inbox = inbox = client.new_inbox()
         self._answers = await client.subscribe(
-            self._inbox, cb=self._message, pending_msgs_limit=0, pending_bytes_limit=0
+            inbox, cb=partial(self._message, inbox), pending_msgs_limit=0, pending_bytes_limit=0
         )
         self.ask()
 
@@ -71,15 +88,11 @@ class Lane:
         time of a lease.
         """
         self._quiet = True
-        await self._hang_up(last=True)
-
-    async def _hang_up(self, *, last: bool = False) -> None:
         answers, self._answers, self._requested = self._answers, None, 0
         if answers is not None:
-            try:
-                await (answers.drain() if last else answers.unsubscribe())  # type: ignore[no-untyped-call]
-            except Exception:  # noqa: BLE001 - not connected, so the server has forgotten it too
-                pass
+            await _drain(answers)
+        if self._leaving:
+            await asyncio.wait(self._leaving, timeout=LEAVE_S)
 
     def free(self) -> None:
         """One of its calls is over here."""
@@ -108,9 +121,13 @@ class Lane:
         except Exception:  # noqa: BLE001 - not connected now; it is asked again when it is
             self._requested = max(0, self._requested - wanted)
 
-    async def _message(self, msg: Msg) -> None:
-        self._heard = asyncio.get_running_loop().time()
+    async def _message(self, inbox: str, msg: Msg) -> None:
         status = msg.headers.get("Status") if msg.headers else None
+        if inbox != self._inbox:
+            if status is None:
+                self._give_back(msg)
+            return
+        self._heard = asyncio.get_running_loop().time()
         if status is None:
             self._requested = max(0, self._requested - 1)
             self.held += 1
@@ -126,3 +143,11 @@ class Lane:
     def silent(self) -> bool:
         """True if its requests should have been answered long ago."""
         return self._requested > 0 and asyncio.get_running_loop().time() - self._heard > 1.5 * ASK_S
+
+
+async def _drain(answers: Subscription) -> None:
+    """Has the server send no more to a subscription, and returns when all that it has sent was taken."""
+    try:
+        await answers.drain()  # type: ignore[no-untyped-call]
+    except Exception:  # noqa: BLE001 - not connected, so the server has forgotten it too
+        pass

@@ -15,7 +15,7 @@ from toolcrib.store import INFINITE
 from toolcrib.store.shared import SharedStore
 
 if TYPE_CHECKING:
-    from toolcrib.crib import Crib
+    from toolcrib._call.ports import CribPort
     from toolcrib.engine.nats import Nats
 
 log = logging.getLogger("toolcrib.engine")
@@ -31,7 +31,7 @@ QUEUED_S = 15.0
 class Maintenance:
     """One of the looks of `crib.rescue` in every node."""
 
-    def __init__(self, crib: Crib, store: SharedStore, engine: Nats) -> None:
+    def __init__(self, crib: CribPort, store: SharedStore, engine: Nats) -> None:
         self._crib = crib
         self._store = store
         self._engine = engine
@@ -64,6 +64,7 @@ class Maintenance:
         """
         nodes = await self._store.nodes()
         self._engine.share(nodes)
+        self._engine.reach(nodes)
         known = {node.name: set(node.facts.get("tools") or ()) for node in nodes if node.alive}
         own = set(self._store.facts.get("tools") or ())
         self._settled &= own

@@ -39,7 +39,7 @@ except ModuleNotFoundError as missing:
     raise ToolcribError(f"The engine needs {missing.name}: {install('nats')}") from None
 
 if TYPE_CHECKING:
-    from toolcrib.crib import Crib
+    from toolcrib._call.ports import CribPort
 
 log = logging.getLogger("toolcrib.engine")
 
@@ -88,7 +88,7 @@ class Nats:
 
     # Joining
 
-    async def start(self, crib: Crib) -> None:
+    async def start(self, crib: CribPort) -> None:
         """Connects, makes sure of the stream, and begins to take calls."""
         if not isinstance(crib.store, SharedStore):
             raise EngineUnavailable(
@@ -110,6 +110,7 @@ class Nats:
             await self._make_stream()
             await self._client.subscribe(f"{self._prefix}.stop.{crib.pipeline.worker}", cb=self._stop_wanted)
             await self._client.subscribe(f"{self._prefix}.take.{crib.pipeline.worker}", cb=self._passed_on)
+            await self._client.subscribe(f"{self._prefix}.written", cb=self._written)
             if self.works:
                 self._pulse = MessageHeartbeat(self.servers, self._lease / 4, lambda: list(self._held))
             await self._open_lanes(anew=True)
@@ -196,7 +197,7 @@ class Nats:
                 continue
             lane = self.lanes.get(name)
             if lane is None:
-                lane = self.lanes[name] = Lane(name, self._got, self._renew_soon)
+                lane = self.lanes[name] = Lane(name, self._got, self._renew_soon, self._give_back)
             lane.slots = self.slots if limit is None else min(limit, self.slots)
             await lane.open(self._client, self._stream)
 
@@ -253,6 +254,7 @@ class Nats:
             missing=sorted(self._work.missing),
             tools=tools if self.works else {},
             shared=self._crib.pipeline.scheduler.shared,
+            hints="nats",
         )
 
     def share(self, nodes: Iterable[Node]) -> None:
@@ -269,6 +271,21 @@ class Nats:
             self._store.bound(limits.per_session, max(1, slots // 2), self._unparked)
 
     # Hints
+
+    def reach(self, nodes: Iterable[Node]) -> None:
+        """Tells others by NATS what was written, where all who live hear it there; else the store tells them."""
+        alive = [node.facts.get("hints") for node in nodes if node.alive]
+        self._store.carry = self._carry if alive and set(alive) == {"nats"} else None
+
+    def _carry(self, hints: list[str]) -> bool:
+        if not self._client.is_connected:
+            return False
+        for hint in hints:
+            self._say(f"{self._prefix}.written", hint.encode())
+        return True
+
+    async def _written(self, msg: Msg) -> None:
+        self._store.heard(msg.data.decode("utf-8", "replace"))
 
     def dispatch(self, row: Row, why: str = "") -> None:
         """Says that a call is queued. Of hints for one reason a second is dropped while somebody has the first."""
@@ -318,6 +335,10 @@ class Nats:
 
         self._held[reply] = None
         self._work.hint(call, through)
+
+    def _give_back(self, msg: Msg) -> None:
+        """A hint for a slot that was meanwhile asked for anew: it comes again, here or elsewhere."""
+        self._settle(msg.reply, 0.0)
 
     def _pass_on(self, lane: Lane, reply: str, call: str, node: str) -> float | None:
         """Gives a hint to a node that has what this one lacks. One that counts for the limit of a tool has to go back
@@ -386,6 +407,7 @@ class Nats:
     async def close(self) -> None:
         """Gives back what is still held, and disconnects."""
         self._quiet = True
+        self._store.carry = None
         if self._renewing is not None:
             self._renewing.cancel()
         if self._pulse is not None:

@@ -11,7 +11,7 @@ import logging
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from toolcrib._call.answers import go_on, revive
 from toolcrib._call.history import History
@@ -23,7 +23,7 @@ from toolcrib.store.shared import SharedStore, TakenCall
 from toolcrib.tool import Tool
 
 if TYPE_CHECKING:
-    from toolcrib.crib import Crib
+    from toolcrib._call.ports import CribPort
 
 log = logging.getLogger("toolcrib.engine")
 
@@ -43,7 +43,7 @@ Again = Callable[[float | str | None], None]
 class Worker:
     """The calls that this node has taken."""
 
-    def __init__(self, crib: Crib, store: SharedStore) -> None:
+    def __init__(self, crib: CribPort, store: SharedStore) -> None:
         self.done = 0
         self.quiet = False
         self.missing: set[str] = set()
@@ -164,11 +164,11 @@ class Worker:
     async def _session(self, taken: TakenCall) -> Session:
         """The session as of now: what others did to it since it was last used here is read first."""
         id = taken.session.id
-        session = self._crib._at_hand(id)
+        session: Session | None = self._crib._at_hand(id)
         if session is None or taken.own > session.seen or taken.session.revision > session.state.revision:
             lock = self._refreshing.setdefault(id, asyncio.Lock())
             async with lock:
-                session = await self._crib._attach(taken.session)
+                session = cast(Session, await self._crib._attach(taken.session))
                 if taken.own > session.seen or taken.session.revision > session.state.revision:
                     await self._crib._refresh(session, taken.session.revision)
             if not lock.locked():

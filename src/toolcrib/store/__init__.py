@@ -19,6 +19,8 @@ import msgspec
 from toolcrib.errors import StoreError
 from toolcrib.events import Event, EventData
 from toolcrib.store.codec import WHOLE, CompactData, CompactWrite, PageLimit
+from toolcrib.store.own_writes import OwnWrites
+from toolcrib.store.rollups import ROLL_S, Tallies, Tally, TallyFilter, Times
 
 State = Literal["queued", "waiting", "running", "done", "held", "released", "ended"]
 LEASES = ("held", "released", "ended")
@@ -181,6 +183,13 @@ class SessionRow(NamedTuple):
     updated_at: float
 
 
+class SessionLook(NamedTuple):
+    """The number of a session's last event that belongs to no call, and the revision of its state."""
+
+    own: int
+    revision: int
+
+
 class Archive(NamedTuple):
     """A whole session: its row, its log, the rows of its calls, its readers' marks and what is kept beside."""
 
@@ -275,13 +284,16 @@ class Store(ABC):
     """Called with a session to which another process wrote an event of no call; "" where it may be any."""
 
     moved: Callable[[], int] | None = None
-    """Returns another number after another process wrote an event of a session itself, or changed a state."""
+    """Returns another number after another process wrote an event of a session itself, or changed a state.
+
+    Where that cannot be known at once, the number changes by itself, before `known_everywhere` returns.
+    """
 
     now: Callable[[], float] | None = None
     """The time by the store's own clock, whatever the clock of this machine says."""
 
-    revision: Callable[[str], Awaitable[int]] | None = None
-    """The revision of a session's state, whoever changed it."""
+    look: Callable[[str], Awaitable[SessionLook]] | None = None
+    """What is newest of a session, whoever wrote it; what is still to be written here is not waited for."""
 
     lapsed: Callable[[float], bool] | None = None
     """True if others may have taken this process for dead since then, by the monotonic clock of this machine."""
@@ -489,6 +501,32 @@ class Store(ABC):
 
         A call that the index had put under another session comes back to this one. `revision` is that of its state.
         """
+
+    @abstractmethod
+    async def roll_up(self, seconds: float = ROLL_S) -> int:
+        """Counts what was written since, for about so long; how many lines of the log are left to count.
+
+        They are on a list that is written in the same transaction as they are; see `toolcrib.store.rollups`.
+        """
+
+    @abstractmethod
+    async def tallies(self, where: TallyFilter) -> list[Tally]:
+        """What was rolled up, in no order."""
+
+    @abstractmethod
+    async def rolled_up(self, cube: Times, since: int = 0) -> Tallies:
+        """All of a cube, from that time on."""
+
+    @abstractmethod
+    async def count_anew(self) -> None:
+        """Forgets all tallies but those of sessions that are gone; `roll_up` makes them anew from the log."""
+
+    async def known_everywhere(self) -> None:  # noqa: B027 - most stores tell with every look
+        """Returns when no process goes by what it knew of a session before now."""
+
+    def own_writes(self, session: str) -> OwnWrites | None:
+        """Return what tells of the writes of this process to a session while it lives; None where a log is read."""
+        return None
 
     async def damages(self) -> list[Damage]:
         """Return where the store is not what was written to it, as far as it can tell."""

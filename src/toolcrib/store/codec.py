@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from toolcrib.events import EventData, Omitted, fields_of, written
-from toolcrib.events.forms import FLAT
+from toolcrib.events.event import FLAT
 
 __all__ = ["Omitted"]
 
@@ -22,6 +22,9 @@ PAGE_BYTES = 1024 * 1024
 
 DEEPEST = 100
 """Levels of nesting that are kept of data which could not be written as it was."""
+
+DEEP = 10_000
+"""Brackets from which on a text is read again to see that it can be: newer Pythons write deeper than they read."""
 
 Raw = msgspec.Raw
 
@@ -69,18 +72,25 @@ class CompactWrite(CompactData, Protocol):
     def lines(self) -> Sequence[tuple[float, str, str, bytes]]:
         """Time, call, kind and JSON text of each."""
 
+    def begun(self) -> tuple[str, str, str | None]:
+        """The call, its tool and its agent."""
+
     def __iter__(self) -> Iterator[Any]: ...
 
 
 def digest(session: str, call: str, fingerprint: str, args: bytes) -> str:
     """The digest of what will run: session, call, tool fingerprint and canonical arguments."""
-    return hashlib.sha256(msgspec.json.encode([session, call, fingerprint, canonical(args)])).hexdigest()
+    try:
+        text = _ordered.encode([session, call, fingerprint, _decoder.decode(args)])
+    except (msgspec.DecodeError, RecursionError):  # it stands for itself, as in `canonical`
+        text = _ordered.encode([session, call, fingerprint, canonical(args)])
+    return hashlib.sha256(text).hexdigest()
 
 
 def canonical(args: bytes) -> msgspec.Raw | str:
     """The canonical form of a JSON text; a text that is no JSON stands for itself."""
     try:
-        return Raw(msgspec.json.encode(msgspec.json.decode(args), order="deterministic"))
+        return Raw(_ordered.encode(_decoder.decode(args)))
     except (msgspec.DecodeError, RecursionError):
         return args.decode("utf-8", "replace")
 
@@ -104,15 +114,19 @@ def _plain(value: Any) -> Any:
 
 
 _encoder = msgspec.json.Encoder(enc_hook=_plain)
+_ordered = msgspec.json.Encoder(order="deterministic")
 _decoder = msgspec.json.Decoder()
 
 
 def encode(data: Any) -> bytes:
     """The JSON text of event data; what JSON cannot hold is written as near to it as JSON comes."""
     try:
-        return _encoder.encode(data)
+        text = _encoder.encode(data)
+        if len(text) > 2 * DEEP and text.count(b"[") + text.count(b"{") > DEEP:
+            _decoder.decode(text)
     except (TypeError, ValueError, OverflowError, RecursionError):
         return _encoder.encode(_mended(data, 0))
+    return text
 
 
 def whole(text: str) -> str:

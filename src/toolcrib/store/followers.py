@@ -6,9 +6,11 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from itertools import islice
+from typing import Protocol
+from weakref import WeakValueDictionary
 
 from toolcrib.events import Event
-from toolcrib.store import Draft
+from toolcrib.store import Draft, Write
 from toolcrib.store.codec import PAGE_BYTES, CompactWrite, split_large
 
 TAIL = 1024
@@ -60,12 +62,26 @@ class Watchers:
             watcher(session)
 
 
+class WriteObserver(Protocol):
+    """Who is told of each write of this process to one session: when it is put, and what became of it."""
+
+    def put(self, write: Write) -> None:
+        """A write is handed over."""
+
+    def reported(self, write: Write, first: int) -> None:
+        """A write was committed with this number of its first event, or refused with 0."""
+
+    def dropped(self) -> None:
+        """The session was deleted."""
+
+
 class Followers:
     """Who waits for which session, and who watches them all. It knows a session only while somebody follows it."""
 
     def __init__(self) -> None:
         self.sessions: dict[str, _Followed] = {}
         self.watchers = Watchers()
+        self.observers: WeakValueDictionary[str, WriteObserver] = WeakValueDictionary()
         self.nudges = 0
         self.bytes = 0
 
@@ -148,6 +164,8 @@ class Followers:
 
     def forget(self, session: str) -> None:
         """The session was deleted: nothing of it is served any more, and its readers find out by themselves."""
+        if (observer := self.observers.get(session)) is not None:
+            observer.dropped()
         followed = self.sessions.get(session)
         if followed is not None:
             self._clear(followed)

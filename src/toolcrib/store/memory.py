@@ -34,8 +34,24 @@ from toolcrib.store import (
 )
 from toolcrib.store.codec import WHOLE, CompactData, CompactWrite, PageLimit, Stored, event_json, split_large
 from toolcrib.store.followers import Watchers
+from toolcrib.store.own_writes import LogEntry, OwnWrites
+from toolcrib.store.rollups import (
+    LOOKED_AT,
+    ROLL_S,
+    LogTallies,
+    Tallies,
+    Tally,
+    TallyFilter,
+    Times,
+    add,
+    by_hours,
+    of_one,
+)
 
 _OPEN = frozenset(OPEN_STATES)
+COUNT = 10_000
+"""Events of a log that are counted at once."""
+
 MOST = 2**31 - 1
 """More events than a call has."""
 
@@ -53,6 +69,7 @@ class _Log:
         "owner",
         "revision",
         "rows",
+        "tallies",
         "updated_at",
         "waiters",
     )
@@ -69,6 +86,21 @@ class _Log:
         self.rows: dict[str, Row] = {}
         self.open: dict[str, Row] = {}
         self.waiters: list[asyncio.Future[None]] | None = None
+        self.tallies = LogTallies(owner)
+
+    def count(self, tallies: Tallies, most: int) -> int:
+        """Counts the next events of the log, at most so many; how many are left."""
+        fold, events = self.tallies, self.events
+        last = min(len(events), fold.seq + most)
+        for seq in range(fold.seq + 1, last + 1):
+            entry = events[seq - 1]
+            at, call, kind, data = entry if isinstance(entry, tuple) else self.draft(seq)
+            if kind == "accepted" and not isinstance(entry, tuple):
+                fold.begin(*entry.begun())
+            elif kind in LOOKED_AT:
+                fold.take(Event(seq, at, call, kind, event_json(kind, data)), tallies)
+        fold.seq = last
+        return len(events) - last
 
     def set_rows(self, rows: dict[str, Row]) -> None:
         """Exchanges all rows."""
@@ -103,6 +135,36 @@ class _Log:
                 yield seq, at, call
 
 
+class _MemoryWrites:
+    """Everything in the log of a session: nobody else can write to it."""
+
+    def __init__(self, logs: dict[str, _Log], session: str) -> None:
+        self.mistaken = False
+        self._logs = logs
+        self._session = session
+        self._log = logs.get(session)
+        self._place = 0
+
+    def take(self) -> list[LogEntry] | None:
+        """Return what was put since the last time; None once the session was deleted."""
+        log = self._log
+        if log is None or self._logs.get(self._session) is not log:
+            self.mistaken = True
+            return None
+        taken: list[LogEntry] = []
+        while self._place < len(log.events):
+            entry = log.events[self._place]
+            self._place += 1 if isinstance(entry, tuple) else entry.count
+            taken.append(entry)
+        return taken
+
+    def begin(self) -> None:
+        """There is nothing to prepare."""
+
+    def settle(self, seq: int) -> None:
+        """There is nothing to note."""
+
+
 class MemoryStore(Store):
     """A store whose writes are done at once and gone with the process."""
 
@@ -123,6 +185,8 @@ class MemoryStore(Store):
         self._worker: str | None = None
         self._watchers = Watchers()
         self._opened = 0
+        self._minutes: Tallies = {}
+        self._gone: Tallies = {}
 
     async def start(self, worker: str) -> None:
         """A memory store outlives the crib that is closed over it, as a file would."""
@@ -166,9 +230,9 @@ class MemoryStore(Store):
             if call is None:
                 log.closed = DOORS.get(kind, log.closed)
             log.updated_at = max(log.updated_at, at)
-        if write.revision is not None:
-            log.revision = write.revision[1]
-        if write.cursor is not None or write.keeps or write.forgets or write.adds:
+        if write.cursor is not None or write.revision is not None:
+            self._move_on(log, write)
+        if write.keeps or write.forgets or write.adds:
             self._write_beside(log, write)
         if log.waiters or self._watchers.all:
             self._tell(log, write)
@@ -176,14 +240,18 @@ class MemoryStore(Store):
             write.on_commit()
         return None
 
+    def _move_on(self, log: _Log, write: Write) -> None:
+        if write.revision is not None:
+            log.revision = write.revision[1]
+        if write.cursor is not None:
+            self._move(write.session, *write.cursor)
+
     def _write_beside(self, log: _Log, write: Write) -> None:
         """What a write changes beside its log and its row."""
         first, places = len(log.events) - len(write.events) + 1, write.places() if write.adds else {}
         for row in write.adds:
             row.accepted_seq = first + places[row.id]
             self._rows[row.id] = log.rows[row.id] = log.open[row.id] = row
-        if write.cursor is not None:
-            self._move(write.session, *write.cursor)
         for id, data in write.keeps:
             self._keep_value(write.session, id, data)
         for call in write.forgets:
@@ -203,17 +271,10 @@ class MemoryStore(Store):
     def _guard(self, log: _Log, row: Row, write: Write, count: int) -> Conflict | None:
         current = self._rows.get(row.id)
         if write.expect is None:
-            if current is not None:
-                return Conflict(current)
-            if row.key is not None:
-                log.keys = log.keys or {}
-                first = log.keys.setdefault(row.key, row.id)
-                if first != row.id:
-                    return Conflict(self._rows[first])
-            if log.closed and enters(row):
-                if row.key is not None and log.keys is not None:
-                    del log.keys[row.key]
-                return Conflict(None, closed=True)
+            if (current is not None or row.key is not None or log.closed) and (
+                conflict := _kept_out(log, row, current)
+            ) is not None:
+                return conflict
             row.accepted_seq = len(log.events) + 1
         else:
             if current is None or (current.state, current.attempt) != write.expect:
@@ -245,6 +306,10 @@ class MemoryStore(Store):
     async def flush(self) -> None:
         """Nothing is ever behind."""
 
+    def own_writes(self, session: str) -> OwnWrites | None:
+        """All of its log."""
+        return _MemoryWrites(self._logs, session)
+
     async def read(
         self,
         session: str,
@@ -270,6 +335,8 @@ class MemoryStore(Store):
         last = len(events) if until is None else min(until, len(events))
         for seq in range(max(after, 0) + 1, last + 1):
             entry = events[seq - 1]
+            if call == "" and not isinstance(entry, tuple):
+                continue  # several events of a call
             at, of, kind, data = entry if isinstance(entry, tuple) else log.draft(seq)
             if call is None or of == whose:
                 event = _event(seq, at, of, kind, data, extent.whole)
@@ -332,10 +399,7 @@ class MemoryStore(Store):
             and (parent is None or row.parent == parent)
             and (done_after is None or (row.done_seq is not None and row.done_seq > done_after))
         ]
-        if done_after is None:
-            rows.sort(key=lambda row: (row.session, row.accepted_seq))
-        else:
-            rows.sort(key=lambda row: (row.session, row.done_seq or 0))
+        rows.sort(key=lambda row: (row.session, row.accepted_seq if done_after is None else row.done_seq or 0))
         return rows[:limit]
 
     def _listed(self, session: str | None, states: frozenset[str]) -> Iterable[Row]:
@@ -457,6 +521,12 @@ class MemoryStore(Store):
     def _forget(self, gone: set[str]) -> None:
         for id in gone:
             log = self._logs.pop(id)
+            log.count(self._minutes, len(log.events))
+            counted: Tallies = {}
+            log.tallies = LogTallies(log.owner)
+            log.count(counted, len(log.events))
+            for key, more in by_hours(counted).items():
+                add(self._gone, key, more)
             self._wake(log)
             self._owners[log.owner].discard(id)
             if not self._owners[log.owner]:
@@ -506,6 +576,44 @@ class MemoryStore(Store):
         self._rates |= {key: ahead[key] + interval for key, interval, _ in rates}
         return 0.0
 
+    async def roll_up(self, seconds: float = ROLL_S) -> int:
+        """A write costs nothing: what is new in each log is counted here."""
+        stop, left = time.monotonic() + seconds, 0
+        for log in self._logs.values():
+            if log.tallies.seq < len(log.events) and log.owner != OWNER:
+                while (more := log.count(self._minutes, COUNT)) and time.monotonic() < stop:
+                    pass
+                left += more
+        return left
+
+    async def tallies(self, where: TallyFilter) -> list[Tally]:
+        """What was counted."""
+        rows = await self.rolled_up("minutes" if where.cube == "minutes" else "hours", where.since)
+        return [
+            Tally(key.at, key.what, getattr(key, where.by), key.code, one.count, one.total, one.slots)
+            for key, one in rows.items()
+            if key.at < where.until
+            and where.owner in (None, key.owner)
+            and where.agent in (None, key.agent)
+            and (where.tools is None or key.tool in where.tools)
+        ]
+
+    async def rolled_up(self, cube: Times, since: int = 0) -> Tallies:
+        """All of a cube; the minutes have it all."""
+        counted = self._minutes if cube == "minutes" else by_hours(self._minutes)
+        tallies = self._gone if cube == "gone" else counted
+        if cube in ("tool", "agent", "owner"):
+            tallies = of_one(tallies, cube)
+        return {key: more for key, more in tallies.items() if key.at >= since}
+
+    async def count_anew(self) -> None:
+        """Of sessions that are gone, the hours stay, which begin with their first minutes."""
+        self._minutes = {}
+        for key, more in self._gone.items():
+            add(self._minutes, key, more)
+        for log in self._logs.values():
+            log.tallies = LogTallies(log.owner)
+
     async def rebuild(self, session: str, rows: Iterable[Row], revision: int | None = None) -> None:
         """Exchanges the rows of a session."""
         log = self._log(session)
@@ -541,18 +649,27 @@ def _fits(row: Row, seq: int, where: WalkFilter) -> bool:
     )
 
 
+def _kept_out(log: _Log, row: Row, current: Row | None) -> Conflict | None:
+    """What keeps a new row out: its own id, the first of its key, or that its session is closed."""
+    keys = log.keys or {}
+    if current is None and row.key is not None and row.key in keys:
+        current = log.rows[keys[row.key]]
+    if log.closed and enters(row):
+        return Conflict(current, closed=True)
+    if current is not None:
+        return Conflict(current)
+    if row.key is not None:
+        keys[row.key] = row.id
+        log.keys = keys
+    return None
+
+
 def _overtaken(log: _Log, write: Write) -> Conflict | None:
     """What stands in the way of a write whose holder or whose revision of the state is not the current one."""
-    if write.holder is not None and (fenced := _fenced(log, write.holder)) is not None:
-        return fenced
+    holder, row = write.holder, None if write.holder is None else log.rows.get(write.holder[0])
+    if holder and (row is None or row.state not in ("running", "held") or row.attempt != holder[1]):
+        return Conflict(row, fenced=True)
     return Conflict(None) if write.revision is not None and write.revision[0] != log.revision else None
-
-
-def _fenced(log: _Log, holder: tuple[str, int]) -> Conflict | None:
-    row = log.rows.get(holder[0])
-    if row is not None and row.state in ("running", "held") and row.attempt == holder[1]:
-        return None
-    return Conflict(row, fenced=True)
 
 
 def _refused(write: Write, conflict: Conflict) -> Conflict:

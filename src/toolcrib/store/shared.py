@@ -40,6 +40,16 @@ class SharedStore(Store):
     in_use: Callable[[str], bool]
     """Whether a session is open here: this node is always notified about those."""
 
+    carry: Callable[[list[str]], bool] | None = None
+    """Carries hints of what was written to the `heard` of all other nodes, by a quicker way than the store's own.
+
+    False where it cannot now. A hint that is lost costs time and nothing else: each node notices, and looks.
+    """
+
+    @abstractmethod
+    def heard(self, hint: str) -> None:
+        """Takes a hint of another node."""
+
     @abstractmethod
     def bound(self, per_session: int | None, per_owner: int | None, unparked: Callable[[list[Row]], None]) -> None:
         """How many `bounded` claims may run at once. One beyond it is parked; `unparked` is told, by the store that

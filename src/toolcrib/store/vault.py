@@ -50,8 +50,12 @@ class Vault:
         self._source = key
         self._keys: list[_Key] | None = None
 
-    def use(self, key: SecretKey) -> None:
-        """Take another key."""
+    def over(self, store: Store) -> Vault:
+        """Return the same for another store."""
+        return Vault(lambda: store, self._source)
+
+    def use(self, key: SecretKey | None) -> None:
+        """Take another key; None for that of the store."""
         self._source, self._keys = key, None
 
     def check(self) -> None:

@@ -39,7 +39,19 @@ class Batch:
     same transaction has the name of its statement, the number of the write that it goes with, and its values.
     """
 
-    __slots__ = ("_alone", "_bytes", "_calls", "_events", "_kept", "_keys", "_sessions", "_units", "_writes", "more")
+    __slots__ = (
+        "_alone",
+        "_awaited",
+        "_bytes",
+        "_calls",
+        "_events",
+        "_kept",
+        "_keys",
+        "_sessions",
+        "_units",
+        "_writes",
+        "more",
+    )
 
     def __init__(self) -> None:
         self.more: list[tuple[str, int, tuple[Any, ...]]] = []
@@ -51,14 +63,18 @@ class Batch:
         self._calls: dict[str, int] = {}
         self._keys: set[tuple[str, str | None]] = set()
         self._alone: set[str] = set()
+        self._awaited: set[str] = set()
         self._bytes = 0
 
     def __bool__(self) -> bool:
         """True if it has any write."""
         return bool(self._writes)
 
-    def add(self, write: Write) -> bool:
-        """Takes a write; False where it has to wait for the next batch. Raises whatever its data raises."""
+    def add(self, write: Write, *, awaited: bool = False) -> bool:
+        """Takes a write; False where it has to wait for the next batch. Raises whatever its data raises.
+
+        Nothing can build on a write that somebody still waits for, whatever states it names: it may be refused alone.
+        """
         number = len(self._writes) + 1
         if number > MOST or self._bytes > LARGEST:
             return False
@@ -76,6 +92,8 @@ class Batch:
         session = sessions.get(write.session) or sessions.setdefault(write.session, len(sessions) + 1)
         unit = self._guard(session, number, write, row) if guarded else 0
         self._writes.append((session, unit, count, own, at, None if revision is None else revision[1]))
+        if awaited and row is not None:
+            self._awaited.add(row.id)
         if write.cursor is not None:
             self.more.append(("move_cursor", number, (write.session, *write.cursor)))
         if write.adds:
@@ -110,6 +128,8 @@ class Batch:
         if before is None:
             return True
         if write.bounded or write.serial or write.revision is not None or row.id in self._alone:
+            return False
+        if row.id in self._awaited:
             return False
         unit = self._units[before - 1]
         held = write.holder is None or tuple(unit[_HOLDER]) == write.holder

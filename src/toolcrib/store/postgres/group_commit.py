@@ -32,6 +32,7 @@ from toolcrib.store.postgres.connection import (
     hang_up,
     is_away,
 )
+from toolcrib.store.postgres.hints import EVERYTHING, Hints
 from toolcrib.store.schema import queries
 
 LATE = 10_000
@@ -77,6 +78,14 @@ class _GroupWrite(NamedTuple):
     since: float
 
 
+class BatchOutcome(NamedTuple):
+    """What became of the writes of a batch, which parked calls may be tried again, and what others are to be told."""
+
+    outcome: list[int]
+    freed: list[str] | None
+    pairs: list[str] | None
+
+
 class Bounds:
     """How many bounded claims may run at once, and who is notified of calls that may be tried again."""
 
@@ -96,7 +105,9 @@ class GroupCommit:
         followers: Followers,
         bounds: Bounds,
         standing: Callable[[list[tuple[Write, bool]]], Awaitable[Sequence[Row | None]]],
+        hints: Hints,
     ) -> None:
+        self._hints = hints
         self._bounds = bounds
         self._name = name
         self._address = address
@@ -271,7 +282,7 @@ class GroupCommit:
         while queue:
             job = queue[0]
             try:
-                if job.write is not None and not batch.add(job.write):
+                if job.write is not None and not batch.add(job.write, awaited=job.future is not None):
                     break
             except Exception as error:  # noqa: BLE001 - its data cannot be written out: a matter of this write alone
                 _fail(queue.popleft(), explain(error, self._address))
@@ -300,7 +311,8 @@ class GroupCommit:
             return await self._deliver_singly(jobs)
         if answer is None:
             return jobs
-        outcome, freed = answer
+        outcome, freed, pairs = answer
+        self._hints.add(self._name, self._number, pairs or ())
         self._report(jobs, outcome)
         if freed and self._bounds.unparked is not None:
             self._tell(self._bounds.unparked(freed))
@@ -323,7 +335,7 @@ class GroupCommit:
         self._give_up(error)
         await asyncio.sleep(PAUSE_S[1])
 
-    async def _send(self, batch: Batch) -> tuple[list[int], list[str] | None] | None:
+    async def _send(self, batch: Batch) -> BatchOutcome | None:
         """Sends a batch; what became of it, or None where it was not written and never will be.
 
         Raises what the database raises where it refuses the batch as such.
@@ -358,9 +370,7 @@ class GroupCommit:
                 self._silence.end()
                 return answer
 
-    async def _write(
-        self, connection: Connection, values: list[Any], batch: Batch
-    ) -> tuple[list[int], list[str] | None] | None:
+    async def _write(self, connection: Connection, values: list[Any], batch: Batch) -> BatchOutcome | None:
         """One batch in one transaction, with what else happens in it; None where its deadline is over."""
         if batch.more:
             async with connection.transaction():
@@ -374,11 +384,11 @@ class GroupCommit:
         if not rows:  # the server was halted, or its clock was set
             self._clock.forget()
             return None
-        ((outcome, freed, at),) = rows
+        ((outcome, freed, pairs, at),) = rows
         self._clock.observe(at)
-        return outcome, freed
+        return BatchOutcome(outcome, freed, pairs)
 
-    async def _settle(self) -> tuple[list[int], list[str] | None] | None:
+    async def _settle(self) -> BatchOutcome | None:
         """Finds out what became of a batch whose answer was lost, and sees to it that it is not written from now on."""
         pause = PAUSE_S[0]
         while True:
@@ -386,7 +396,7 @@ class GroupCommit:
                 connection = await self._connected()
                 try:
                     ((outcome,),) = await connection.fetch(self._settle_query, self._name, self._number)
-                    return (outcome, None) if outcome else None
+                    return BatchOutcome(outcome, None, [EVERYTHING]) if outcome else None
                 except Exception as error:
                     if not is_away(error, connection):
                         raise

@@ -1,20 +1,30 @@
-"""Hearing what other stores over the same Postgres database have written: they tell, nobody polls."""
+"""Hearing what other stores over the same Postgres database have written.
+
+They tell after each commit (`hints`). Where a hint is lost, with the node that should have sent it or on its way, the
+number of the batch gives it away: every writer's last one is in the database, and is compared with the last one heard.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Any
 
 from toolcrib.errors import StoreUnavailable
 from toolcrib.store.followers import Followers
 from toolcrib.store.postgres.connection import BROKEN, PAUSE_S, Connection, DatabaseAddress, hang_up
+from toolcrib.store.postgres.hints import EVERYTHING
+from toolcrib.store.schema import queries
 
 KNOWN = 100_000
 """Sessions whose numbers are remembered."""
 
 CHECK_S = 10.0
-"""How often a silent connection is probed: a cut cable closes nothing by itself."""
+"""How long the connection may be silent when it is asked something: a cut cable closes nothing by itself."""
+
+COMPARE_S = 1.0
+"""How often numbers are compared. One that was there the last time and was not heard of by now has been missed."""
 
 
 EVERY = ""
@@ -61,7 +71,7 @@ class Numbers:
 
 
 class Listener:
-    """A connection that hears of commits, and what it does about them."""
+    """A connection that tells and hears of commits, and what is done about those of others."""
 
     def __init__(self, address: DatabaseAddress, sender: str, followers: Followers, numbers: Numbers) -> None:
         self._address = address
@@ -69,7 +79,11 @@ class Listener:
         self._followers = followers
         self._numbers = numbers
         self._connection: Connection = None
+        self._using = asyncio.Lock()
         self._lost = asyncio.Event()
+        self._heard_of: dict[str, int] = {}
+        self._expected: dict[str, int] = {}
+        self._without_numbers: set[str] = set()
 
     async def start(self, channel: str, own_changed: Callable[[str], None], unknown: Callable[[int], None]) -> None:
         """Start listening; `own_changed` is called with events that concern a session itself.
@@ -95,7 +109,9 @@ class Listener:
         self._lost.clear()
         connection.add_termination_listener(lambda _: self._lost.set())
         try:
-            await connection.add_listener(self._channel, self._heard)
+            await connection.add_listener(self._channel, lambda *heard: self.heard(heard[-1]))
+            self._heard_of = dict(await connection.fetch(queries("postgres")["numbers"]))
+            self._expected = {}
         except BROKEN as error:
             connection.terminate()
             raise StoreUnavailable(f"The store {self._address.shown} is away: {error}") from None
@@ -118,32 +134,67 @@ class Listener:
                 pause = min(pause * 2, PAUSE_S[1])
             else:
                 pause = PAUSE_S[0]
-                self._followers.nudge()
-                self._own_changed(EVERY)
+                self._missed()
 
     async def _until_lost(self) -> None:
         while not self._lost.is_set():
             try:
-                async with asyncio.timeout(CHECK_S):
+                async with asyncio.timeout(COMPARE_S):
                     await self._lost.wait()
             except TimeoutError:
-                await self._check()
+                await self._compare()
 
-    async def _check(self) -> None:
-        try:
-            await self._connection.execute("SELECT 1", timeout=CHECK_S)
-        except BROKEN:  # also a cable that swallows everything: it never answers
-            self._connection.terminate()
-            self._lost.set()
+    async def _compare(self) -> None:
+        """Looks for batches whose hints did not come."""
+        numbers = dict(await self._ask(queries("postgres")["numbers"]))
+        expected, self._expected = self._expected, numbers
+        late = {name: number for name, number in expected.items() if self._heard_of.get(name, 0) < number}
+        for name in (self._sender, *self._without_numbers):
+            late.pop(name, None)
+        self._without_numbers &= numbers.keys()
+        self._heard_of = {name: max(self._heard_of.get(name, 0), late.get(name, 0)) for name in numbers}
+        if late:
+            log.info("hints of %d nodes were lost: all sessions are looked at", len(late))
+            self._missed()
 
-    def _heard(self, connection: Connection, pid: int, channel: str, payload: str) -> None:
-        sender, *pairs = payload.split(" ")
+    async def _ask(self, query: str, *values: Any) -> list[Any]:
+        """Rows, over the one connection; none where it is lost."""
+        async with self._using:
+            connection = self._connection
+            if connection.is_closed():
+                return []
+            try:
+                rows: list[Any] = await connection.fetch(query, *values, timeout=CHECK_S)
+            except BROKEN:  # also a cable that swallows everything: it never answers
+                connection.terminate()
+                self._lost.set()
+                return []
+        return rows
+
+    async def notify(self, hints: list[str]) -> None:
+        """Sends hints to the other stores; what does not arrive they miss, and notice."""
+        await self._ask(queries("postgres")["notify"], hints)
+
+    def _missed(self) -> None:
+        """Any session may have moved."""
+        self._followers.nudge()
+        self._own_changed(EVERY)
+
+    def heard(self, hint: str) -> None:
+        """Takes what another store tells, by whichever way it came."""
+        sender, *pairs = hint.split(" ")
         if sender == self._sender:
             return
-        for pair in pairs:
+        if "#" not in hint:  # a node of an older version, which tells in its transactions
+            self._without_numbers.add(sender)
+        for pair in pairs:  # anybody may send anything
             number, _, seq = pair.partition(":")
-            if number.isdecimal() and seq.rstrip("!").isdecimal():  # anybody may send anything
+            if number.isdecimal() and seq.rstrip("!").isdecimal():
                 self._moved(int(number), int(seq.rstrip("!")), seq.endswith("!"))
+            elif pair == EVERYTHING:
+                self._missed()
+            elif pair.startswith("#") and pair[1:].isdecimal():
+                self._heard_of[sender] = max(self._heard_of.get(sender, 0), int(pair[1:]))
 
     def _moved(self, number: int, seq: int, own: bool) -> None:
         session = self._numbers.id(number) if seq else self._numbers.gone(number)

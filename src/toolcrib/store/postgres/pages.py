@@ -25,6 +25,19 @@ BYTES, FEWEST_BYTES = 4 * 1024 * 1024, 64 * 1024
 """The same in bytes."""
 
 
+class NewestOfSession(NamedTuple):
+    """The number of a session, its last event, its last that belongs to no call, and the revision of its state."""
+
+    number: int
+    seq: int
+    own: int
+    revision: int
+
+
+NOTHING = NewestOfSession(0, 0, 0, 0)
+"""Of a session that is not there."""
+
+
 class _PageRequest(NamedTuple):
     session: str
     after: int
@@ -84,6 +97,49 @@ class Pages:
         for one, page in zip(wanted, pages, strict=True):
             if not one.future.done():
                 one.future.set_result(page)
+
+
+class Looks:
+    """What is newest of sessions: whoever asks while others are looked up goes with the next round trip."""
+
+    def __init__(self, pool: ConnectionPool) -> None:
+        self._pool = pool
+        self._wanted: dict[str, asyncio.Future[NewestOfSession]] = {}
+        self._working = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def get(self, session: str) -> asyncio.Future[NewestOfSession]:
+        """As of a moment after this. Others may wait for the same future: it is not to be cancelled."""
+        future = self._wanted.get(session)
+        if future is None:
+            loop = asyncio.get_running_loop()
+            future = self._wanted[session] = loop.create_future()
+            if self._working < UNDER_WAY:
+                self._working += 1
+                task = loop.create_task(self._work())
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+        return future
+
+    async def _work(self) -> None:
+        try:
+            while self._wanted:
+                wanted, self._wanted = self._wanted, {}
+                await self._answer(wanted)
+        finally:
+            self._working -= 1
+
+    async def _answer(self, wanted: dict[str, asyncio.Future[NewestOfSession]]) -> None:
+        try:
+            rows = await self._pool.fetch(queries("postgres")["looks"], list(wanted))
+        except Exception as error:  # noqa: BLE001 - it goes to those who wait
+            for future in wanted.values():
+                future.set_exception(error)
+                future.exception()  # nobody may be left who waits
+            return
+        newest = {id: NewestOfSession(*values) for id, *values in rows}
+        for session, future in wanted.items():
+            future.set_result(newest.get(session, NOTHING))
 
 
 class SessionNames:

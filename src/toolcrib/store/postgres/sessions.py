@@ -10,6 +10,7 @@ from msgspec.structs import asdict
 from toolcrib.store import Archive, Write
 from toolcrib.store.backup import TABLES
 from toolcrib.store.codec import Stored, encode, split_large
+from toolcrib.store.postgres import rollups
 from toolcrib.store.postgres.connection import Connection
 from toolcrib.store.schema import queries
 
@@ -58,17 +59,21 @@ def _event(n: int, seq: int, draft: Any, kept: dict[str, bytes]) -> tuple[Any, .
     return (n, seq, at, call, kind, text.decode(), names)
 
 
-async def delete(db: Connection, session: str, tombstone: Write, sender: str) -> int | None:
-    """Takes a session out and writes its tombstone; its number, or None where it is not there or has calls to run."""
+async def delete(db: Connection, session: str, tombstone: Write, writer: str) -> tuple[int, int] | None:
+    """Takes a session out and writes its tombstone.
+
+    Returns its number and that of the transaction, or None where it is not there or has calls to run.
+    """
     sql = queries("postgres")
     async with db.transaction():
         n = await db.fetchval(sql["lock_for_delete"], session)
         if n is None or await db.fetchval(sql["busy"], n):
             return None
+        await rollups.outlive(db, (await rollups.counted(db, [n]))[n])
         await db.execute(sql["delete_session"], n)
-        await db.execute(sql["bury"], n, sender)
+        await db.execute(sql["bury"], n)
         for draft in tombstone.events:
             grave = await db.fetchrow(sql["next_own_event"], tombstone.session)
             record = _event(grave[0], grave[1], draft, {})
             await db.copy_records_to_table("events", records=[record], columns=TABLES["events"])
-    return int(n)
+        return int(n), int(await db.fetchval(sql["count_batch"], writer))

@@ -1,7 +1,8 @@
 """The log in a Postgres database, shared by any number of processes.
 
 All writes of a process go through one connection, many in one round trip (`group`); readers share a few others. Who
-follows a session is told by whoever wrote to it (`listen`). A thread of its own tells that this process lives (`beat`).
+follows a session is told by whoever wrote to it, after the commit (`hints`, `listener`). A thread of its own tells that
+this process lives (`heartbeat`).
 The database's clock decides what is old, so that no machine's clock matters.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from itertools import accumulate
@@ -29,6 +31,7 @@ from toolcrib.store import (
     LogPosition,
     LostCalls,
     Row,
+    SessionLook,
     SessionRow,
     Walk,
     WalkFilter,
@@ -36,22 +39,31 @@ from toolcrib.store import (
 )
 from toolcrib.store.codec import WHOLE, PageLimit, decode, encode, size_of
 from toolcrib.store.followers import Followers
+from toolcrib.store.postgres import rollups
 from toolcrib.store.postgres import sessions as postgres_sessions
 from toolcrib.store.postgres.connection import MIGRATE_S, Connection, ConnectionPool, DatabaseAddress, hang_up
 from toolcrib.store.postgres.group_commit import Bounds, GroupCommit
 from toolcrib.store.postgres.heartbeat import BEATS, Heartbeat
+from toolcrib.store.postgres.hints import Hints
 from toolcrib.store.postgres.integrity import damages
 from toolcrib.store.postgres.listener import Listener, Numbers
 from toolcrib.store.postgres.migrations import migrate
-from toolcrib.store.postgres.pages import FEWEST, FEWEST_BYTES, Pages, SessionNames
+from toolcrib.store.postgres.pages import FEWEST, FEWEST_BYTES, Looks, NewestOfSession, Pages, SessionNames
 from toolcrib.store.postgres.sweep import delete_swept, sweep
 from toolcrib.store.postgres.walks import in_database
+from toolcrib.store.rollups import ROLL_S, Tallies, Tally, TallyFilter, Times
 from toolcrib.store.schema import queries
 from toolcrib.store.shared import Node, SharedStore, TakenCall
 from toolcrib.store.walks import listing
 
 MOST = 2**31 - 1
 """The last event that a session can have."""
+
+SIGHT_S = 0.1
+"""How long a process goes by its last look at a session, however it may hear of changes meanwhile."""
+
+SETTLE_S = 1.5 * SIGHT_S
+"""Until then nobody goes by an older look, and what was begun by one has been written."""
 
 LEAVE_S = 1.5
 """How long a store that closes waits for the database to take its name from the list of nodes."""
@@ -118,8 +130,12 @@ class PostgresStore(SharedStore):
             self._names = SessionNames(self._pool, self._followers, self._numbers)
             self._listener = Listener(self._address, self._sender, self._followers, self._numbers)
             await self._listener.start(channel, self._other_changed, self._names.wanted)
+        self._hints = Hints(self._send_hints)
         self._pages = Pages(self._pool)
-        self._group = GroupCommit(self._address, self._sender, self._followers, self._bounds, self._standing)
+        self._looks = Looks(self._pool)
+        self._group = GroupCommit(
+            self._address, self._sender, self._followers, self._bounds, self._standing, self._hints
+        )
         self._heart = Heartbeat(self._address, worker, self.facts, started_at)
         self._heart.start()
 
@@ -127,10 +143,19 @@ class PostgresStore(SharedStore):
         if self.own_changed is not None:
             self.own_changed(session)
 
+    async def _send_hints(self, hints: list[str]) -> None:
+        if self.carry is None or not self.carry(hints):
+            await self._listener.notify(hints)
+
+    def heard(self, hint: str) -> None:
+        """Takes a hint that came by another way than the database."""
+        self._listener.heard(hint)
+
     async def close(self) -> None:
         """Writes what is left, takes its name from the list of nodes and lets go."""
         written = await self._group.stop()  # what could not be written is lost, as after a kill
         self._followers.nudge()
+        await self._hints.stop(listens=written)
         await self._names.stop()
         await asyncio.gather(self._listener.stop(listens=written), self._heart.stop(listens=written))
         listens = written and await self._leave()
@@ -287,16 +312,29 @@ class PostgresStore(SharedStore):
         """Tells of its own commits and of those that other processes tell of."""
         return self._followers.watchers.add(tell)
 
-    async def revision(self, session: str) -> int:
-        """The revision of a session's state, whoever changed it; what is still to be written here is not waited for."""
-        rows = await self._ask("session", session)
-        return int(rows[0][3]) if rows else 0
+    def moved(self) -> int:
+        """Another number every `SIGHT_S` seconds: a call looks at its session if the last look is older."""
+        return int(time.monotonic() / SIGHT_S)
+
+    async def look(self, session: str) -> SessionLook:
+        """What is newest of a session; looks of many at once are one round trip."""
+        _, _, own, revision = await self._newest(session)
+        return SessionLook(own, revision)
+
+    async def known_everywhere(self) -> None:
+        """Waits until looks from before are too old for everybody, and what was begun by them is written."""
+        if await self._ask("others", self._worker):
+            await asyncio.sleep(SETTLE_S)
+
+    async def _newest(self, session: str) -> NewestOfSession:
+        return await asyncio.shield(self._looks.get(session))  # which others may wait for too
 
     async def _last(self, session: str) -> int:
-        rows = await self._ask("session", session)
-        if not rows:
+        newest = await self._newest(session)
+        if not newest.number:
             raise StoreError(f"There is no session '{session}'")
-        return self._met(rows[0]).seq
+        self._numbers.met(session, newest.number)
+        return newest.seq
 
     async def session(self, session: str) -> SessionRow | None:
         """One session."""
@@ -407,11 +445,14 @@ class PostgresStore(SharedStore):
         if dry_run:
             return int((await self._after_writes("idle_count", before, now))[0][0])
         await self.flush()
-        gone = await sweep(self._pool, before, now, self._sender)
-        for number, session in gone:
-            self._numbers.gone(number)
+        return await sweep(self._pool, before, now, f"{self._sender}-gone", self._gone)
+
+    def _gone(self, number: int, sessions: list[tuple[int, str]]) -> None:
+        """A transaction of that number took sessions out."""
+        for n, session in sessions:
+            self._numbers.gone(n)
             self._followers.forget(session)
-        return len(gone)
+        self._hints.add(f"{self._sender}-gone", number, [f"{n}:0" for n, _ in sessions])
 
     async def belongings(self, session: str) -> tuple[dict[str, int], list[str]]:
         """Its cursors and the ids of its large values."""
@@ -425,11 +466,11 @@ class PostgresStore(SharedStore):
     async def delete(self, session: str, tombstone: Write) -> bool:
         """Takes a session out in one transaction, then deletes what was its in pieces."""
         await self.flush()
-        number = await self._pool.run(lambda db: postgres_sessions.delete(db, session, tombstone, self._sender))
-        if number is None:
+        writer = f"{self._sender}-gone"
+        deleted = await self._pool.run(lambda db: postgres_sessions.delete(db, session, tombstone, writer))
+        if deleted is None:
             return False
-        self._numbers.gone(number)
-        self._followers.forget(session)
+        self._gone(deleted[1], [(deleted[0], session)])
         await delete_swept(self._pool)
         return True
 
@@ -455,6 +496,28 @@ class PostgresStore(SharedStore):
             return await damages(connection)
         finally:
             await hang_up(connection)
+
+    async def roll_up(self, seconds: float = ROLL_S) -> int:
+        """In pieces, each in a transaction of its own."""
+        loop = asyncio.get_running_loop()
+        await self.flush()
+        stop = loop.time() + seconds
+        while loop.time() < stop and await self._pool.run(rollups.roll) == rollups.PIECE:
+            pass
+        return int((await self._ask("unrolled_count"))[0][0])
+
+    async def tallies(self, where: TallyFilter) -> list[Tally]:
+        """What was rolled up."""
+        return await self._pool.run(lambda db: rollups.read(db, where))
+
+    async def rolled_up(self, cube: Times, since: int = 0) -> Tallies:
+        """All of a cube."""
+        return await self._pool.run(lambda db: rollups.rows_of(db, cube, since))
+
+    async def count_anew(self) -> None:
+        """In one transaction; what there is to count is counted by `roll_up`."""
+        await self.flush()
+        await self._pool.run(rollups.begin_anew)
 
     async def rebuild(self, session: str, rows: Iterable[Row], revision: int | None = None) -> None:
         """Exchanges the rows of a session in one transaction."""

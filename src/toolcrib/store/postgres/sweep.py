@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from toolcrib.store.postgres import rollups
 from toolcrib.store.postgres.connection import Connection, ConnectionPool
 from toolcrib.store.schema import queries
 
@@ -9,18 +12,24 @@ PIECE = 5000
 """Lines that are deleted at once."""
 
 
-async def sweep(pool: ConnectionPool, before: float, now: float, sender: str) -> list[tuple[int, str]]:
-    """Takes old sessions out, then deletes what was theirs, each piece in its own transaction; numbers and ids."""
-    sql, gone = queries("postgres"), list[tuple[int, str]]()
+Gone = Callable[[int, list[tuple[int, str]]], None]
+"""Told the number of a transaction, and the numbers and ids of the sessions that it took out."""
+
+
+async def sweep(pool: ConnectionPool, before: float, now: float, writer: str, tell: Gone) -> int:
+    """Takes old sessions out, then deletes what was theirs, each piece in its own transaction; how many."""
+    sql, count = queries("postgres"), 0
     while idle := await pool.fetch(sql["idle"], before, now, 100):
         numbers = [n for n, _ in idle]
-        taken = await pool.run(lambda db, numbers=numbers: _take_out(db, numbers, before, now, sender))  # type: ignore[misc]
-        if not taken:
+        number, gone = await pool.run(lambda db, numbers=numbers: _take_out(db, numbers, before, now, writer))  # type: ignore[misc]
+        if not gone:
             break  # another sweeper has them
-        gone += taken
+        tell(number, gone)
+        count += len(gone)
     await delete_swept(pool)
     await pool.fetch(sql["forget_rates"], now)
-    return gone
+    await pool.run(lambda db: rollups.forget(db, now))
+    return count
 
 
 async def delete_swept(pool: ConnectionPool) -> None:
@@ -30,14 +39,18 @@ async def delete_swept(pool: ConnectionPool) -> None:
 
 
 async def _take_out(
-    db: Connection, numbers: list[int], before: float, now: float, sender: str
-) -> list[tuple[int, str]]:
+    db: Connection, numbers: list[int], before: float, now: float, writer: str
+) -> tuple[int, list[tuple[int, str]]]:
     """Ends sessions at one blow, so that whoever opens one finds all or nothing."""
     sql = queries("postgres")
     async with db.transaction():
         mine = [n for (n,) in await db.fetch(sql["lock_idle"], numbers)]
+        tallies = await rollups.counted(db, mine)
         # A statement of its own, which sees what was written before the locks were taken.
-        return [(n, id) for n, id in await db.fetch(sql["take_out"], mine, before, now, sender)]
+        gone = [(n, id) for n, id in await db.fetch(sql["take_out"], mine, before, now)]
+        for n, _ in gone:
+            await rollups.outlive(db, tallies[n])
+        return await db.fetchval(sql["count_batch"], writer) if gone else 0, gone
 
 
 async def _delete_some(db: Connection) -> bool:

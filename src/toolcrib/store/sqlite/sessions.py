@@ -9,6 +9,7 @@ from toolcrib.store import Archive, Write
 from toolcrib.store.codec import Stored, encode, split_large
 from toolcrib.store.schema import queries
 from toolcrib.store.sqlite.kept_values import keep
+from toolcrib.store.sqlite.rollups import outlive, roll_all
 from toolcrib.store.sqlite.writer import event_crc, insert_row
 
 
@@ -42,11 +43,13 @@ def adopt(db: sqlite3.Connection, archive: Archive) -> bool:
 def delete(db: sqlite3.Connection, session: str, tombstone: Write) -> bool:
     """Takes a session out and writes its tombstone; its lines are deleted later, in pieces, as after a sweep."""
     sql = queries()
-    row = db.execute("SELECT n FROM sessions WHERE id = ?", (session,)).fetchone()
+    row = db.execute("SELECT n, owner FROM sessions WHERE id = ?", (session,)).fetchone()
     grave = db.execute(sql["session_head"], {"id": tombstone.session}).fetchone()
     if row is None or grave is None or db.execute(sql["busy"], {"n": row[0]}).fetchone():
         return False
     values = {"n": row[0]}
+    roll_all(db)
+    outlive(db, *row)
     db.execute("DELETE FROM sessions WHERE n = :n", values)
     db.execute(sql["keep_swept"], values)
     db.execute(sql["delete_open"], values)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from toolcrib.errors import StoreError, StoreUnavailable
@@ -39,16 +39,20 @@ from toolcrib.store import (
 )
 from toolcrib.store.codec import WHOLE, PageLimit, encode
 from toolcrib.store.followers import Followers
+from toolcrib.store.own_writes import OwnWrites
 from toolcrib.store.private_files import make_private, restrict
+from toolcrib.store.rollups import ROLL_S, Tallies, Tally, TallyFilter, Times
 from toolcrib.store.schema import migrate, queries
-from toolcrib.store.sqlite import sessions
+from toolcrib.store.sqlite import rollups, sessions
+from toolcrib.store.sqlite.change_counter import ChangeCounter
 from toolcrib.store.sqlite.checkpoint import BUSY_MS, LOST, Checkpoints, is_whole, wal
 from toolcrib.store.sqlite.errors import explain
 from toolcrib.store.sqlite.kept_values import keep
 from toolcrib.store.sqlite.log_reader import MOST, read_kept, read_page, read_row, read_rows, read_stories
+from toolcrib.store.sqlite.own_writes import FileWrites
 from toolcrib.store.sqlite.vacuum import free_some
 from toolcrib.store.sqlite.workers import Workers
-from toolcrib.store.sqlite.writer import BACKLOG, OLD_S, ChangeCounter, Writer, data_version, insert_row, nothing
+from toolcrib.store.sqlite.writer import BACKLOG, OLD_S, CommitCounter, Writer, data_version, insert_row, nothing
 from toolcrib.store.walks import in_file, listing
 
 LOOK_S, WATCH_LOOKS = 0.1, 10
@@ -111,11 +115,11 @@ class SqliteStore(Store):
                 raise StoreUnavailable(f"Cannot open {self._path}: {self._reason(error)}") from None
             undo.pop_all()
         self._readers = ThreadPoolExecutor(1, "toolcrib-read")
-        self._moves = ChangeCounter(self._workers, self._others_changed)
+        self._commits = CommitCounter(self._workers.shared.commits)
+        self._moves = ChangeCounter(self._workers.shared.moves, self._others_changed)
         self.moved = self._moves.of_others
-        self._writer = Writer(
-            self._writing, self._path, self._followers, checkpoints, self._moves, always_full=self._full
-        )
+        counters = self._commits, self._moves
+        self._writer = Writer(self._writing, self._path, self._followers, checkpoints, counters, always_full=self._full)
 
     def _reason(self, error: Exception) -> str:
         """What went wrong; SQLite has no better word than an error of the disk where there is no room for its index."""
@@ -160,6 +164,7 @@ class SqliteStore(Store):
         self._mover.shutdown()
         self._reading.close()
         self._writing.close()
+        self._commits.leave()
         self._moves.leave()
         self._workers.leave()
         self._followers.nudge()
@@ -179,13 +184,27 @@ class SqliteStore(Store):
 
     def put(self, write: Write) -> Conflict | None:
         """Gathers the write; the writer takes it within milliseconds."""
+        if self._followers.observers:
+            self._observe(write)
         self._writer.put(write)
         return None
 
     async def commit(self, write: Write) -> Conflict | None:
         """Durable when it returns."""
-        conflict: Conflict | None = await self._writer.do(write)
-        return conflict
+        if self._followers.observers:
+            self._observe(write)
+        return cast("Conflict | None", await self._writer.do(write))
+
+    def _observe(self, write: Write) -> None:
+        observer = self._followers.observers.get(write.session)
+        if observer is not None:
+            observer.put(write)
+
+    def own_writes(self, session: str) -> OwnWrites | None:
+        """What this process puts, with the numbers that it will have while no other process writes."""
+        writes = FileWrites(self._commits.of_others)
+        self._followers.observers[session] = writes
+        return writes
 
     async def flush(self) -> None:
         """Waits for everything before it."""
@@ -429,6 +448,7 @@ class SqliteStore(Store):
                 self._followers.forget(id)
         await self._delete_swept()
         await self._writer.do(lambda db: db.execute(queries()["forget_rates"], {"now": now}).rowcount)
+        await self._writer.do(lambda db: rollups.forget(db, now))
         await self._give_back()
         return gone
 
@@ -440,8 +460,11 @@ class SqliteStore(Store):
     def _take_out(self, db: sqlite3.Connection, values: dict[str, Any]) -> bool:
         """Ends a session at one blow, so that whoever opens it finds all or nothing; False if it is needed again."""
         self._writer.forget_heads()
+        owner = db.execute("SELECT owner FROM sessions WHERE n = :n", values).fetchone()
+        rollups.roll_all(db)
         taken = db.execute(queries()["take_out"], values).rowcount > 0
         if taken:
+            rollups.outlive(db, values["n"], owner[0])
             db.execute(queries()["keep_swept"], values)
             db.execute(queries()["delete_open"], values)
             db.execute(queries()["delete_leases"], values)
@@ -487,6 +510,27 @@ class SqliteStore(Store):
 
         wait: float = await self._writer.do(do)
         return wait
+
+    async def roll_up(self, seconds: float = ROLL_S) -> int:
+        """In pieces, each in a transaction of the writer."""
+        stop = self._loop.time() + seconds
+        left = await self._after_writes(rollups.left)
+        while left and self._loop.time() < stop:
+            await self._writer.do(rollups.roll)
+            left = await self._in_reader(rollups.left)
+        return left
+
+    async def tallies(self, where: TallyFilter) -> list[Tally]:
+        """What was rolled up."""
+        return await self._in_reader(lambda db: rollups.read(db, where))
+
+    async def rolled_up(self, cube: Times, since: int = 0) -> Tallies:
+        """All of a cube."""
+        return await self._after_writes(lambda db: rollups.rows_of(db, cube, since))
+
+    async def count_anew(self) -> None:
+        """In one transaction; what there is to count is counted by `roll_up`."""
+        await self._writer.do(rollups.begin_anew)
 
     async def rebuild(self, session: str, rows: Iterable[Row], revision: int | None = None) -> None:
         """Exchanges the rows of a session in one transaction."""

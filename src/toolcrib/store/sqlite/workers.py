@@ -16,8 +16,10 @@ def _byte(worker: str) -> int:
     return int.from_bytes(hashlib.sha256(worker.encode()).digest()[:7], "big")
 
 
-_MOVES = 16
-"""Bytes of two counts: how many commits have begun, and the last that has ended."""
+_COUNTS = 32
+"""Bytes of four counts: how many commits to sessions themselves have begun, and the last that has ended; the same of
+all commits.
+"""
 
 
 class _Shared:
@@ -28,14 +30,17 @@ class _Shared:
         self.names: set[str] = set()
         self.changing = threading.Lock()
         size = os.fstat(self.fd).st_size
-        if size < _MOVES:  # written, since a page that a full disk has no place for ends the process that touches it
-            os.pwrite(self.fd, bytes(_MOVES - size), size)
-        self._memory = mmap.mmap(self.fd, _MOVES)
-        self.moves = memoryview(self._memory).cast("Q")
+        if size < _COUNTS:  # written, since a page that a full disk has no place for ends the process that touches it
+            os.pwrite(self.fd, bytes(_COUNTS - size), size)
+        self._memory = mmap.mmap(self.fd, _COUNTS)
+        counts = memoryview(self._memory).cast("Q")
+        self.moves, self.commits = counts[:2], counts[2:]
+        counts.release()
 
     def close(self) -> None:
         """Lets go of the file."""
         self.moves.release()
+        self.commits.release()
         self._memory.close()
         os.close(self.fd)
 

@@ -8,11 +8,15 @@ import sqlite3
 import struct
 import threading
 from collections import deque
-from collections.abc import Callable, MutableSequence
+from collections.abc import Callable, MutableSequence, Sequence
+from contextlib import suppress
+from itertools import groupby
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any
 from zlib import crc32
+
+from msgspec.structs import astuple
 
 from toolcrib.errors import StoreError, StoreUnavailable
 from toolcrib.store import DOORS, SECRET, Conflict, Draft, Row, Write, enters
@@ -23,9 +27,14 @@ from toolcrib.store.sqlite.checkpoint import Checkpoints
 from toolcrib.store.sqlite.errors import explain
 from toolcrib.store.sqlite.kept_values import keep
 from toolcrib.store.sqlite.log_reader import read_row, standing
-from toolcrib.store.sqlite.workers import Workers
 
 BATCH = 512
+PLAIN = [False, None, None, None, None, None, 0]
+PLAIN_UPDATE = (None, None, None, 0)
+"""What the statements for plain calls write: `background` to `crashes` of a new one, and of one that changes its code,
+its question, its end and its crashes.
+"""
+
 LATE = 10_000
 """Writes that nobody waits for and that are tried again while the file cannot be written; more are given up."""
 
@@ -40,8 +49,8 @@ HEADS = 10_000
 TOUCH_S = 1.0
 """How far the time of a session's last use may be behind its last event."""
 
-MOVES_S = 0.1
-"""How often it is looked, in memory, whether another process changed what belongs to a session itself."""
+COLUMNS, LINE = 7, ", (?, ?, ?, ?, ?, ?, ?)"
+"""Values of a line of the log, and what each further line adds to the statement that writes the first."""
 
 Do = Write | Callable[[sqlite3.Connection], Any]
 
@@ -55,68 +64,47 @@ def data_version(db: sqlite3.Connection) -> int:
     return int(db.execute("PRAGMA data_version").fetchone()[0])
 
 
-class ChangeCounter:
-    """Counts commits that concern sessions themselves or their state, in memory that all processes of a file share.
+class CommitCounter:
+    """Counts commits, in memory that all processes of a file share.
 
     One look at it tells whether another process made one, without a look into the file. A commit is counted before it
-    can be seen and again after; in between nobody may trust what it knows.
+    can be seen and again after; in between no other process may trust what it knows. One thread of a process counts,
+    and any may look.
     """
 
-    def __init__(self, workers: Workers, tell: Callable[[], None]) -> None:
-        self._counts: MutableSequence[int] | memoryview[int] = workers.shared.moves
+    def __init__(self, counts: MutableSequence[int] | memoryview[int]) -> None:
+        self._counts = counts
         self._own = self._ticket = 0
         self._doubts = itertools.count(-1, -1)
-        self._tell = tell
-        self._loop = asyncio.get_running_loop()
-        self._known = self.of_others()
-        self._polling = self._loop.call_later(MOVES_S, self._poll)
 
     def began(self) -> None:
-        """This process is about to commit something of that kind; it holds the lock of the file's one writer."""
+        """This process is about to commit; it holds the file's lock. Whoever looks between two lines is in doubt."""
         if not self._ticket:
-            self._own += 1
-            self._counts[0] = self._ticket = self._counts[0] + 1
+            ticket = self._counts[0] = self._counts[0] + 1
+            self._own, self._ticket = self._own + 1, ticket
 
     def ended(self) -> None:
         """It is committed, or was given up. Where another process is about to commit, that process notifies."""
         if self._ticket:
-            self._counts[1] = self._ticket
-            self._ticket = 0
+            self._counts[1], self._ticket = self._ticket, 0
 
     def of_others(self) -> int:
         """A number that is another one when another process has committed since."""
-        begun: int = self._counts[0]
-        return begun - self._own if begun == self._counts[1] else next(self._doubts)
-
-    def _poll(self) -> None:
-        """Tells where another process changed what belongs to sessions themselves; nothing is read for it."""
-        before, self._known = self._known, self.of_others()
-        if before != self._known:
-            self._tell()
-        self._polling = self._loop.call_later(MOVES_S, self._poll)
-
-    def rest(self) -> None:
-        """Tells no more."""
-        self._polling.cancel()
+        own, begun, ended, ticket = self._own, self._counts[0], self._counts[1], self._ticket
+        return begun - own if own == self._own and begun in (ended, ticket) else next(self._doubts)
 
     def leave(self) -> None:
         """Looks no more; whoever still asks finds that nothing changes."""
         self._counts = [self._own, self._own]
 
 
-class _WriterJob(NamedTuple):
-    """One piece of work, and where its outcome goes."""
+_WriterJob = tuple[Do, asyncio.Future[Any] | None]
+"""One piece of work, and where its outcome goes. This and `_Outcome` have no names for their parts: several are made
+for every call, and each would take five times as long.
+"""
 
-    do: Do
-    future: asyncio.Future[Any] | None
-
-
-class _Outcome(NamedTuple):
-    """What became of a job: its value or its exception, and the number of its first event."""
-
-    job: _WriterJob
-    value: Any
-    first: int
+_Outcome = tuple[_WriterJob, Any, int]
+"""What became of a job: its value or its exception, and the number of its first event."""
 
 
 class _Head:
@@ -142,7 +130,7 @@ class Writer:
         path: Path,
         followers: Followers,
         checkpoints: Checkpoints,
-        moves: ChangeCounter,
+        counters: tuple[CommitCounter, CommitCounter],
         *,
         always_full: bool,
     ) -> None:
@@ -150,13 +138,13 @@ class Writer:
         self._checkpoints = checkpoints
         self._path = path
         self._followers = followers
-        self._moves = moves
+        self._commits, self._moves = counters
         self._loop = asyncio.get_running_loop()
         self._behind: list[_WriterJob] = []
         self._queue: SimpleQueue[list[_WriterJob]] = SimpleQueue()
         self._timer: asyncio.TimerHandle | None = None
         self._heads: dict[str, _Head] = {}
-        self._rows: list[tuple[Any, ...]] = []
+        self._rows: list[Sequence[Any]] = []
         self._late: list[_WriterJob] = []
         self.waiting = 0
         self.handed: deque[tuple[float, int]] = deque()
@@ -167,6 +155,7 @@ class Writer:
         self._always_full = always_full
         self._full: bool | None = None
         self._sql = queries()
+        self._insert_lines = {COLUMNS * count: self._sql["insert_event"] + LINE * (count - 1) for count in (1, 2, 3)}
         self._thread = threading.Thread(target=self._work, name="toolcrib-write", daemon=True)
         self._thread.start()
 
@@ -183,7 +172,7 @@ class Writer:
         """Gathers a write; it is taken within milliseconds."""
         if self._stopped:
             return
-        self._behind.append(_WriterJob(write, None))
+        self._behind.append((write, None))
         if len(self._behind) >= BATCH:
             self._hand_over()
         elif self._timer is None:
@@ -206,7 +195,7 @@ class Writer:
         if self._stopped:
             future.set_exception(StoreUnavailable(f"The store {self._path.name} is closed"))
             return future
-        self._behind.append(_WriterJob(do, future))
+        self._behind.append((do, future))
         if not self._gathering:
             self._hand_over()
             if self._crowded:
@@ -265,10 +254,10 @@ class Writer:
         for job, value, first in outcomes:
             error = value if isinstance(value, StoreUnavailable) else error
             away = value is error or (isinstance(value, Conflict) and bool(self._late))
-            if error is not None and away and job.future is None and len(self._late) < LATE:
+            if error is not None and away and job[1] is None and len(self._late) < LATE:
                 self._late.append(job)
             else:
-                delivered.append(_Outcome(job, error if away else value, first))
+                delivered.append((job, error if away else value, first))
         return delivered
 
     def _transaction(self, jobs: list[_WriterJob], again: bool = False) -> list[_Outcome]:
@@ -280,6 +269,7 @@ class Writer:
             done = [self._do(job) for job in jobs]
             self._flush()
             self._db.execute("COMMIT")
+            self._commits.ended()
             self._moves.ended()
         except Exception as error:  # noqa: BLE001 - whatever broke, it goes to whoever waits for it
             return self._broken(jobs, error, begun=begun, again=again)
@@ -294,19 +284,19 @@ class Writer:
         if begun and len(jobs) > 1 and not isinstance(error, sqlite3.IntegrityError):
             outcomes = [outcome for job in jobs for outcome in self._transaction([job])]
         else:
-            outcomes = [_Outcome(job, explain(error, self._path), 0) for job in jobs]
+            outcomes = [(job, explain(error, self._path), 0) for job in jobs]
         self._failed = True
         return outcomes
 
     def _begin(self, jobs: list[_WriterJob]) -> None:
         """A start that may not be forgotten waits for the disk itself; a kill takes nothing else either."""
-        full = self._always_full or any(isinstance(job.do, Write) and job.do.first for job in jobs)
-        if full is not self._full and (full or self._full is None or len(jobs) == 1):
-            self._db.execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
-            self._full = full
+        if not self._full or len(jobs) == 1:
+            full = self._always_full or any(isinstance(do, Write) and do.first for do, _ in jobs)
+            if full is not self._full:
+                self._db.execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
+                self._full = full
         self._db.execute("BEGIN IMMEDIATE")
-        if len(self._heads) > HEADS:
-            self._heads.clear()
+        self._commits.began()
 
     def forget_heads(self) -> None:
         """A job has deleted sessions: what is known of them is looked up anew. To be called by that job."""
@@ -317,33 +307,32 @@ class Writer:
         self._rows.clear()
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
+        self._commits.ended()
         self._moves.ended()
 
     def _flush(self) -> None:
-        """The events of the whole batch at once."""
-        if self._rows:
-            self._db.executemany(self._sql["insert_event"], self._rows)
-            self._rows.clear()
+        """The events of the whole batch at once, in order: lines of calls that came together by one statement."""
+        for values, rows in groupby(self._rows, len):
+            self._db.executemany(self._insert_lines[values], rows)
+        self._rows.clear()
 
     def _do(self, job: _WriterJob) -> _Outcome:
-        if isinstance(job.do, Write):
-            return self._write(job, job.do)
-        self._flush()
-        return _Outcome(job, job.do(self._db), 0)
-
-    def _write(self, job: _WriterJob, write: Write) -> _Outcome:
+        write = job[0]
+        if not isinstance(write, Write):
+            self._flush()
+            return job, write(self._db), 0
         head = self._heads.get(write.session) or self._head(write.session)
         conflict = None if write.holder is None and write.revision is None else self._overtaken(head, write)
         if conflict is None and write.row is not None:
             conflict = self._guard(head, write, write.row)
         if conflict is not None:
-            return _Outcome(job, conflict, 0)
+            return job, conflict, 0
         first = head.seq + 1
         self._rows += self._lines(head, write.events)
         if write.cursor is not None or write.adds or write.keeps or write.forgets:
             self._write_beside(head.n, write, first)
         self._touch(head, write)
-        return _Outcome(job, None, first)
+        return job, None, first
 
     def _overtaken(self, head: _Head, write: Write) -> Conflict | None:
         """What stands in the way of a write on behalf of a call, or of one that changes the state."""
@@ -380,17 +369,16 @@ class Writer:
         row = self._db.execute(self._sql["session_head"], {"id": session}).fetchone()
         if row is None:
             raise StoreError(f"There is no session '{session}'")
+        if len(self._heads) >= HEADS:
+            self._heads.clear()
         head = self._heads[session] = _Head(*row)
         return head
 
     def _touch(self, head: _Head, write: Write) -> None:
         """The session's own row is not written for every event, which would double the pages of a small commit."""
-        events = write.events
-        at, call, kind = head.used_at, "", ""  # type: float, str | None, str
-        if not isinstance(events, list):
-            at = events.at
-        elif events:
-            at, call, kind, _ = events[-1]
+        events: Any = write.events
+        listed = isinstance(events, list)
+        at, call, kind = events[-1][:3] if listed and events else (head.used_at if listed else events.at, "", "")
         if write.revision is not None or call is None or at - head.used_at >= TOUCH_S:
             self._write_head(head, write, (at, call, kind))
 
@@ -406,23 +394,23 @@ class Writer:
         if not self._db.execute(self._sql["touch_session"], values).rowcount:
             raise sqlite3.IntegrityError("another process swept the session")
 
-    def _lines(self, head: _Head, events: list[Draft] | CompactWrite) -> list[tuple[Any, ...]]:
+    def _lines(self, head: _Head, events: list[Draft] | CompactWrite) -> list[Sequence[Any]]:
         """What is written of events; `head` is moved behind them."""
         before, head.seq = (head.n << 32) + head.seq, head.seq + _count(events)
-        texts = () if isinstance(events, list) else events.lines()
-        if not texts or any(len(text) > LARGE for _, _, _, text in texts):
+        if isinstance(events, list):
             return [self._event(key, draft) for key, draft in enumerate(events, before + 1)]
-        return [
-            (key, at, call, kind, text.decode(), None, event_crc(key, at, call, kind, text))
-            for key, (at, call, kind, text) in enumerate(texts, before + 1)
-        ]
+        together: list[Any] = []
+        for key, (at, call, kind, text) in enumerate(events.lines(), before + 1):
+            if len(text) > LARGE:
+                return [self._event(key, draft) for key, draft in enumerate(events, before + 1)]
+            together += key, at, call, kind, text.decode(), None, event_crc(key, at, call, kind, text)
+        return [together]
 
     def _event(self, key: int, draft: Draft) -> tuple[Any, ...]:
         at, call, kind, data = draft
-        n = key >> 32
         text, large = split_large(kind, data)
         for part in large.values():
-            keep(self._db, n, part.id, part.json)
+            keep(self._db, key >> 32, part.id, part.json)
         names = encode({name: part.id for name, part in large.items()}).decode() if large else None
         return (key, at, call, kind, text.decode(), names, event_crc(key, at, call, kind, text, names))
 
@@ -434,11 +422,11 @@ class Writer:
             changed = _insert(self._db, head.n, row, head.seq + 1, done_seq)
             row.accepted_seq = head.seq + 1 if changed else row.accepted_seq
         else:
-            new = (row.state, row.attempt, row.worker, row.code, row.question, row.expires_at, row.crashes, done_seq)
-            changed = self._db.execute(self._sql["update_call"], (*new, row.id, *write.expect)).rowcount
-        if changed:
-            return None
-        return Conflict(standing(self._db, head.n, row))
+            more: tuple[Any, ...] = (row.code, row.question, row.expires_at, row.crashes)
+            name, more = ("update_plain_call", ()) if more == PLAIN_UPDATE else ("update_call", more)
+            new = (row.state, row.attempt, row.worker, *more, done_seq, row.id, *write.expect)
+            changed = self._db.execute(self._sql[name], new).rowcount
+        return None if changed else Conflict(standing(self._db, head.n, row))
 
     def _fenced(self, head: _Head, call: str, attempt: int) -> Conflict | None:
         if self._db.execute(self._sql["holds"], (call, head.n, attempt)).fetchone() is not None:
@@ -448,10 +436,8 @@ class Writer:
     # Back in the loop
 
     def _tell(self, outcomes: list[_Outcome]) -> None:
-        try:
+        with suppress(RuntimeError):  # the loop is gone: nobody is left, and what was committed stays committed
             self._loop.call_soon_threadsafe(self._report, outcomes)
-        except RuntimeError:  # the loop is gone: nobody is left to be told, and what was committed stays committed
-            return
 
     def _report(self, outcomes: list[_Outcome]) -> None:
         left = len(outcomes)
@@ -462,15 +448,17 @@ class Writer:
             if waiting > left:
                 self.handed.appendleft((at, waiting - left))
             left -= min(left, waiting)
-        followed = self._followers.sessions or self._followers.watchers.all
-        for job, value, first in outcomes:
-            if isinstance(job.do, Write) and (followed or job.do.on_commit is not None or value is not None):
-                self._tell_others(job.do, value, first)
-            if job.future is not None and not job.future.done():
-                job.future.set_exception(value) if isinstance(value, Exception) else job.future.set_result(value)
+        followed = self._followers.sessions or self._followers.watchers.all or self._followers.observers
+        for (do, future), value, first in outcomes:
+            if isinstance(do, Write) and (followed or do.on_commit is not None or value is not None):
+                self._tell_others(do, value, first)
+            if future is not None and not future.done():
+                future.set_exception(value) if isinstance(value, Exception) else future.set_result(value)
 
     def _tell_others(self, write: Write, value: Any, first: int) -> None:
         """Tells those who follow the log, and who made the write, what became of it."""
+        if (observer := self._followers.observers.get(write.session)) is not None:
+            observer.reported(write, first if value is None else 0)
         if value is None:
             if write.events:
                 self._followers.committed(write.session, first, write.events)
@@ -486,7 +474,7 @@ _pack = struct.Struct("<qd").pack
 def event_crc(key: int, at: float, call: str | None, kind: str, data: bytes, large: str | None = None) -> int:
     """The CRC-32 of a line of the log: SQLite's own integrity check does not notice changed bytes inside a value."""
     text = kind if call is None else call + kind
-    return crc32(data, crc32(_pack(key, at) + (text if large is None else text + large).encode()))
+    return crc32(_pack(key, at) + (text if large is None else text + large).encode() + data)
 
 
 def _count(events: list[Draft] | CompactWrite) -> int:
@@ -499,6 +487,12 @@ def insert_row(db: sqlite3.Connection, n: int, row: Row) -> bool:
 
 
 def _insert(db: sqlite3.Connection, n: int, row: Row, accepted_seq: int, done_seq: int | None) -> int:
-    values = (row.id, n, row.tool, row.effect, row.state, row.attempt, row.worker, row.accepted_at)
-    rest = (row.background, row.parent, row.key, row.code, row.question, row.expires_at, row.crashes)
-    return db.execute(queries()["insert_call"], (*values, *rest, accepted_seq, done_seq)).rowcount
+    id, _, tool, effect, state, attempt, worker, at, *rest, _, _ = astuple(row)
+    if state == "done" and attempt == 1 and rest == PLAIN:
+        values = (id, n, tool, effect, worker, at, accepted_seq, done_seq)
+        return db.execute(queries()["insert_plain_call"], values).rowcount
+    if done_seq is None and rest == PLAIN:
+        begun = (id, n, tool, effect, state, attempt, worker, at, accepted_seq)
+        return db.execute(queries()["insert_open_call"], begun).rowcount
+    values = (id, n, tool, effect, state, attempt, worker, at, *rest, accepted_seq, done_seq)
+    return db.execute(queries()["insert_call"], values).rowcount

@@ -11,6 +11,10 @@ UPDATE sessions SET updated_at = $3 WHERE id = $1 AND owner = $2 AND updated_at 
 -- What the store knows of a session beside its log.
 SELECT id, owner, seq, revision, created_at, updated_at, n FROM sessions WHERE id = $1
 
+-- name: looks
+-- What is newest of sessions: their last events, the last that belong to no call, and their states.
+SELECT id, n, seq, own, revision FROM sessions WHERE id = ANY ($1::text[])
+
 -- name: numbered
 -- Sessions of which another process told by their numbers.
 SELECT id, n FROM sessions WHERE n = ANY ($1::bigint[])
@@ -37,8 +41,8 @@ SELECT min(created_at), max(updated_at) FROM sessions WHERE owner = $1
 -- A batch, in one round trip. Most arrays come as literals: the driver looks at each value of one, which costs more.
 -- A server that was halted does not begin with it after its deadline: then there is no row. The function takes a value of
 -- the clock, so that it is called after that was looked at.
-SELECT outcome, freed, clock.at FROM (SELECT extract(epoch FROM clock_timestamp())::float8 AS at OFFSET 0) clock
-CROSS JOIN LATERAL toolcrib_write(CASE WHEN clock.at < $48::float8 THEN $1::text END, $2, $3, $4, $5, $6::text::text[], $7::text::integer[],
+SELECT outcome, freed, pairs, clock.at FROM (SELECT extract(epoch FROM clock_timestamp())::float8 AS at OFFSET 0) clock
+CROSS JOIN LATERAL toolcrib_commit(CASE WHEN clock.at < $48::float8 THEN $1::text END, $2, $3, $4, $5, $6::text::text[], $7::text::integer[],
     $8::text::integer[], $9::text::integer[], $10::text::integer[], $11::text::float8[], $12::text::integer[],
     $13::text::integer[], $14::text::text[], $15::text::text[], $16::text::integer[], $17::text::integer[],
     $18::text::boolean[], $19::text::boolean[], $20::text::integer[], $21::text::integer[], $22::text::text[],
@@ -65,6 +69,19 @@ SELECT $2, n, owner, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15 FR
 -- name: free_key
 -- Of a call that never began: who made it may make it again.
 UPDATE calls SET key = NULL WHERE id = $1
+
+-- name: notify
+-- Tells the other stores of this schema, in a transaction of its own that waits for no disk: it writes nothing else.
+SELECT set_config('synchronous_commit', 'off', true), pg_notify(toolcrib_channel(), hint) FROM unnest($1::text[]) hint
+
+-- name: numbers
+-- The last batch of every writer that wrote lately: one whose hint nobody heard has been missed.
+SELECT writer, number FROM batches WHERE at > clock_timestamp() - interval '1 minute'
+
+-- name: count_batch
+-- The number of a transaction that is no batch of its writer, of which others are told as well.
+INSERT INTO batches AS b (writer, number, outcome, at) VALUES ($1, 1, '{}', clock_timestamp())
+ON CONFLICT (writer) DO UPDATE SET number = b.number + 1, at = clock_timestamp() RETURNING number
 
 -- name: channel
 -- What the stores of this schema listen to.
@@ -516,7 +533,7 @@ RETURNING extract(epoch FROM clock_timestamp())::float8
 
 -- name: leave
 -- A node that has ended is not dead, but gone.
-WITH written AS (DELETE FROM batches WHERE writer = $2) DELETE FROM nodes WHERE name = $1
+WITH written AS (DELETE FROM batches WHERE writer IN ($2, $2 || '-gone')) DELETE FROM nodes WHERE name = $1
 
 -- name: clean_nodes
 -- Those that died more than a minute ago, which nobody asks for any more.
@@ -529,6 +546,10 @@ DELETE FROM batches WHERE at < clock_timestamp() - interval '1 day'
 -- name: alive
 -- By this server's clock alone.
 SELECT seen_at > clock_timestamp() - make_interval(secs => $2) FROM nodes WHERE name = $1
+
+-- name: others
+-- Whether anybody else may use this store; one that died stays for a minute.
+SELECT 1 FROM nodes WHERE name <> $1 LIMIT 1
 
 -- name: nodes
 -- The oldest first.
@@ -557,7 +578,7 @@ AND NOT EXISTS (
 SELECT n FROM sessions WHERE n = ANY ($1::bigint[]) ORDER BY n FOR UPDATE SKIP LOCKED
 
 -- name: take_out
--- The same question once more under the lock: none takes what is used again. Whoever follows them is told.
+-- The same question once more under the lock: none takes what is used again.
 WITH gone AS (
     DELETE FROM sessions s WHERE s.n = ANY ($1::bigint[]) AND s.updated_at < $2 AND NOT EXISTS (
         SELECT 1 FROM calls c WHERE c.session = s.n AND c.state IN ('queued', 'running'))
@@ -570,10 +591,8 @@ WITH gone AS (
 ), expired AS (
     DELETE FROM calls c USING gone
     WHERE c.session = gone.n AND c.state IN ('waiting', 'held', 'released', 'ended')
-), told AS (
-    SELECT pg_notify(toolcrib_channel(), $4 || ' ' || string_agg(n || ':0', ' ')) FROM gone HAVING count(*) > 0
 )
-SELECT n, id FROM gone LEFT JOIN told ON true
+SELECT n, id FROM gone
 
 -- name: swept
 -- What this sweep took out, and what one before it did not come to delete; of two sweepers each takes its own.
@@ -675,7 +694,7 @@ SELECT EXISTS (SELECT 1 FROM sessions)
 
 -- name: empty
 -- All that a restore writes over.
-TRUNCATE sessions, swept, events, calls, cursors, kept, rates, nodes, batches
+TRUNCATE sessions, swept, events, calls, cursors, kept, rates, nodes, batches, rollups, unrolled
 
 -- name: restore_ends
 -- The last event of a session, and the last that belongs to no call.
@@ -716,11 +735,101 @@ SELECT EXISTS (SELECT 1 FROM calls WHERE session = $1 AND state IN ('queued', 'r
 DELETE FROM sessions WHERE n = $1
 
 -- name: bury
--- Its number, until all that bears it is deleted. Whoever follows it is told.
-WITH expired AS (DELETE FROM calls WHERE session = $1 AND state = 'waiting'),
-told AS (SELECT pg_notify(toolcrib_channel(), $2 || ' ' || $1::bigint || ':0'))
-INSERT INTO swept (n) SELECT $1::bigint FROM told
+-- Its number, until all that bears it is deleted.
+WITH expired AS (DELETE FROM calls WHERE session = $1 AND state = 'waiting')
+INSERT INTO swept (n) VALUES ($1)
 
 -- name: next_own_event
 -- The place of the next line that belongs to no call.
 UPDATE sessions SET seq = seq + 1, own = seq + 1 WHERE id = $1 RETURNING n, seq
+
+-- name: one_rolls
+-- Of all who roll up, one does, and the others leave it to that one.
+SELECT pg_try_advisory_xact_lock(hashtextextended('toolcrib rolls ' || current_schema(), 0))
+
+-- name: wait_to_roll
+-- The same for whoever has to know that all is counted.
+SELECT pg_advisory_xact_lock(hashtextextended('toolcrib rolls ' || current_schema(), 0))
+
+-- name: unrolled
+-- What counts and is not rolled up yet: the lines, who owns their sessions, and what is known of their calls.
+SELECT u.id, s.owner, e.seq, e.at, e.kind, e.data, e.call, a.seq, a.data, c.question IS NOT NULL, u.session
+FROM (SELECT id, session, seq FROM unrolled WHERE $2::bigint[] IS NULL OR session = ANY ($2) ORDER BY id LIMIT $1) u
+LEFT JOIN events e ON e.session = u.session AND e.seq = u.seq LEFT JOIN sessions s ON s.n = u.session
+LEFT JOIN calls c ON c.id = e.call LEFT JOIN events a ON a.session = c.session AND a.seq = c.accepted_seq
+ORDER BY u.id
+
+-- name: counted
+-- The same of all that counts in some sessions, rolled up or not.
+SELECT 0, s.owner, e.seq, e.at, e.kind, e.data, e.call, a.seq, a.data, c.question IS NOT NULL, e.session
+FROM sessions s JOIN events e ON e.session = s.n
+LEFT JOIN calls c ON c.id = e.call LEFT JOIN events a ON a.session = c.session AND a.seq = c.accepted_seq
+WHERE s.n = ANY ($1::bigint[]) AND e.kind IN ('done', 'turn_finished', 'opened', 'answered', 'settled')
+
+-- name: last_waits
+-- What came last of the questions of calls before a line of each.
+SELECT w.kind, w.at FROM unnest($1::bigint[], $2::integer[], $3::integer[], $4::text[])
+WITH ORDINALITY AS e (session, first, last, call, i) LEFT JOIN LATERAL (
+    SELECT kind, at FROM events WHERE session = e.session AND seq > e.first AND seq < e.last AND call = e.call
+    AND kind IN ('waiting', 'answered', 'started') ORDER BY seq DESC LIMIT 1
+) w ON true ORDER BY e.i
+
+-- name: rolled
+-- They are counted now.
+DELETE FROM unrolled WHERE id = ANY ($1::bigint[])
+
+-- name: unrolled_count
+-- How many are left, as far as it is looked.
+SELECT count(*) FROM (SELECT 1 FROM unrolled LIMIT 100000) u
+
+-- name: rolled_before
+-- What was counted of each before.
+SELECT r.slots FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[])
+WITH ORDINALITY AS k (cube, at, what, owner, tool, agent, code, i) LEFT JOIN rollups r ON r.cube = k.cube AND r.at = k.at
+AND r.what = k.what AND r.owner = k.owner AND r.tool = k.tool AND r.agent = k.agent AND r.code = k.code ORDER BY k.i
+
+-- name: roll_up
+-- Adds to what was counted before; slots come with what they were before.
+INSERT INTO rollups AS r (cube, at, what, owner, tool, agent, code, count, total, slots)
+SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
+    $8::bigint[], $9::bigint[], $10::bytea[])
+ON CONFLICT (cube, at, what, owner, tool, agent, code)
+DO UPDATE SET count = r.count + excluded.count, total = r.total + excluded.total, slots = excluded.slots
+
+-- name: tallies
+-- One cube, in some time.
+SELECT at, what, {name}, code, count, total, slots FROM rollups
+WHERE cube = '{cube}' AND at >= $1::bigint AND at < $2::bigint {more}
+
+-- name: tallies_of_owner
+-- Of one owner.
+AND owner = ${place}
+
+-- name: tallies_of_agent
+-- Of one agent.
+AND agent = ${place}
+
+-- name: tallies_of_tools
+-- Of some tools.
+AND tool = ANY (${place}::text[])
+
+-- name: rollups
+-- All rows of a cube.
+SELECT at, what, owner, tool, agent, code, count, total, slots FROM rollups WHERE cube = $1 AND at >= $2::float8
+
+-- name: forget_rollups
+-- What is older than anybody looks.
+DELETE FROM rollups WHERE (cube = 'minutes' AND at < $1::float8) OR (cube <> 'minutes' AND at < $2::float8)
+
+-- name: clear_rollups
+-- All but what sessions that are gone had counted.
+DELETE FROM rollups WHERE cube <> 'gone'
+
+-- name: clear_unrolled
+-- The list is made anew.
+DELETE FROM unrolled
+
+-- name: unroll
+-- Everything is to be counted anew.
+INSERT INTO unrolled (session, seq) SELECT e.session, e.seq FROM events e JOIN sessions s ON s.n = e.session
+WHERE e.kind IN ('done', 'turn_finished', 'opened', 'answered', 'settled')

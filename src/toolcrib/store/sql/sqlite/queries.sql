@@ -51,9 +51,26 @@ INSERT INTO calls (id, session, tool, effect, state, attempt, worker, accepted_a
     question, expires_at, crashes, accepted_seq, done_seq)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
 
+-- name: insert_plain_call
+-- The same of a call that is done and had nothing special; SQLite takes a third less time for it than for `insert_call`.
+INSERT INTO calls (id, session, tool, effect, state, attempt, worker, accepted_at, background, parent, key, code,
+    question, expires_at, crashes, accepted_seq, done_seq)
+VALUES (?, ?, ?, ?, 'done', 1, ?, ?, 0, NULL, NULL, NULL, NULL, NULL, 0, ?, ?) ON CONFLICT DO NOTHING
+
+-- name: insert_open_call
+-- The same of a call that is not done and has nothing special.
+INSERT INTO calls (id, session, tool, effect, state, attempt, worker, accepted_at, background, parent, key, code,
+    question, expires_at, crashes, accepted_seq, done_seq)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, NULL, NULL, NULL, NULL, NULL, 0, ?, NULL) ON CONFLICT DO NOTHING
+
 -- name: update_call
 -- Claim, park, answer, finish: one winner, because state and attempt must still be what the writer saw.
 UPDATE calls SET state = ?, attempt = ?, worker = ?, code = ?, question = ?, expires_at = ?, crashes = ?, done_seq = ?
+WHERE id = ? AND state = ? AND attempt = ?
+
+-- name: update_plain_call
+-- The same of a call that neither failed nor waits, and whose process never died; it takes a fifth less time.
+UPDATE calls SET state = ?, attempt = ?, worker = ?, code = NULL, question = NULL, expires_at = NULL, crashes = 0, done_seq = ?
 WHERE id = ? AND state = ? AND attempt = ?
 
 -- name: holds
@@ -221,11 +238,11 @@ WHERE o.owner = :owner AND e.kind IN ('done', 'settled')
 
 -- name: log_accepted
 -- The calls of one session, as they were accepted.
-SELECT at, key, call FROM events WHERE key > :n << 32 AND key < (:n + 1) << 32 AND kind = 'accepted'
+SELECT at, key, call FROM events NOT INDEXED WHERE key > :n << 32 AND key < (:n + 1) << 32 AND kind = 'accepted'
 
 -- name: log_ended
 -- The calls of one session, as they ended or were settled.
-SELECT at, key, call FROM events WHERE key > :n << 32 AND key < (:n + 1) << 32 AND kind IN ('done', 'settled')
+SELECT at, key, call FROM events NOT INDEXED WHERE key > :n << 32 AND key < (:n + 1) << 32 AND kind IN ('done', 'settled')
 
 -- name: code_accepted
 -- How a call ended, as far as it did.
@@ -482,3 +499,68 @@ ON CONFLICT (id) DO NOTHING
 -- name: busy
 -- Whether a session has something to run.
 SELECT 1 FROM calls INDEXED BY calls_busy WHERE session = :n AND state IN ('queued', 'running') LIMIT 1
+
+-- name: unrolled
+-- What counts and is not rolled up yet: the lines, who owns their sessions, and what is known of their calls.
+SELECT u.id, s.owner, e.key, e.at, e.kind, e.data, e.call, a.key, a.data, c.question IS NOT NULL
+FROM unrolled u LEFT JOIN events e ON e.key = u.key LEFT JOIN sessions s ON s.n = u.key >> 32
+LEFT JOIN calls c ON c.id = e.call LEFT JOIN events a ON a.key = (c.session << 32) + c.accepted_seq
+ORDER BY u.id LIMIT :limit
+
+-- name: counted
+-- The same of all that counts in one session, rolled up or not.
+SELECT 0, :owner, e.key, e.at, e.kind, e.data, e.call, a.key, a.data, c.question IS NOT NULL
+FROM events e LEFT JOIN calls c ON c.id = e.call LEFT JOIN events a ON a.key = (c.session << 32) + c.accepted_seq
+WHERE e.key > :n << 32 AND e.key < (:n + 1) << 32 AND e.kind IN ('done', 'turn_finished', 'opened', 'answered', 'settled')
+
+-- name: last_wait
+-- What came last of the questions of a call before a line of it.
+SELECT kind, at FROM events WHERE key > :from AND key < :to AND call = :call AND kind IN ('waiting', 'answered', 'started')
+ORDER BY key DESC LIMIT 1
+
+-- name: rolled
+-- They are counted now.
+DELETE FROM unrolled WHERE id <= :id
+
+-- name: unrolled_count
+-- How many are left, as far as it is looked.
+SELECT count(*) FROM (SELECT 1 FROM unrolled LIMIT 100000)
+
+-- name: roll_up
+-- Adds to what was counted before.
+INSERT INTO rollups (cube, at, what, owner, tool, agent, code, count, total, slots) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET count = count + excluded.count, total = total + excluded.total, slots = merged(slots, excluded.slots)
+
+-- name: tallies
+-- One cube, in some time.
+SELECT at, what, {name}, code, count, total, slots FROM rollups
+WHERE cube = '{cube}' AND at >= :since AND at < :until {more}
+
+-- name: tallies_of_owner
+-- Of one owner.
+AND owner = :owner
+
+-- name: tallies_of_agent
+-- Of one agent.
+AND agent = :agent
+
+-- name: tallies_of_tools
+-- Of some tools.
+AND tool IN (SELECT value FROM json_each(:tools))
+
+-- name: rollups
+-- All rows of a cube.
+SELECT at, what, owner, tool, agent, code, count, total, slots FROM rollups WHERE cube = :cube AND at >= :since
+
+-- name: forget_rollups
+-- What is older than anybody looks.
+DELETE FROM rollups WHERE (cube = 'minutes' AND at < :minutes) OR (cube <> 'minutes' AND at < :hours)
+
+-- name: clear_rollups
+-- All but what sessions that are gone had counted.
+DELETE FROM rollups WHERE cube <> 'gone'
+
+-- name: unroll
+-- Everything is to be counted anew.
+INSERT INTO unrolled (key) SELECT key FROM events
+WHERE (key >> 32) IN (SELECT n FROM sessions) AND kind IN ('done', 'turn_finished', 'opened', 'answered', 'settled')
