@@ -51,7 +51,8 @@ async def test_other_kinds_of_content_are_refused(place: Place) -> None:
     assert (await place.http.post("/mcp", content=body, headers={"Content-Type": "text/plain"})).status_code == 415
     picky = headers(place.message("tools/list")) | JSON | {"Accept": "image/png"}
     assert (await place.http.post("/mcp", content=body, headers=picky)).status_code == 406
-    assert (await place.http.get("/nowhere")).status_code == 404
+    nowhere = await place.http.get("/nowhere")
+    assert (nowhere.status_code, nowhere.json()["error"]["code"]) == (404, "not_found")
 
 
 @pytest.mark.parametrize("changed", [{"Content-Type": "text/plain"}, {"Accept": "image/png"}])
@@ -150,7 +151,7 @@ async def test_nothing_is_left_of_clients_that_hang_up(place: Place) -> None:
 
 def _held(place: Place) -> bool:
     """Whether somebody still listens, or a call still runs."""
-    room = place.mcp.server.rooms.known(ANYONE)
+    room = place.mcp.server.sessions.known(ANYONE)
     assert room is not None
     return bool(len(place.mcp.server.hub) or room.session.live)
 

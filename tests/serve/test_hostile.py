@@ -22,6 +22,7 @@ from toolcrib.agent import Agent, Agents, ScriptedModel
 from toolcrib.serve.api import ServeLimits
 from toolcrib.serve.keyring import Keyring
 from toolcrib.serve.keys import ApiKeys, digest
+from toolcrib.serve.mcp import sse
 from toolcrib.serve.principal import Principal
 
 SOON_S = 60
@@ -220,6 +221,29 @@ async def test_on_the_oldest_transport_no_more_is_taken_than_is_answered() -> No
             assert [one.status_code for one in taken] == [202] * 5 + [429] * 2
             assert taken[-1].headers["retry-after"] == "1"
             assert (await place.http.post(where, json=call, headers=BOTH | as_("ada"))).status_code == 404
+        await empty(place)
+
+
+async def test_on_the_oldest_transport_a_call_goes_on_when_what_came_before_was_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sse, "MOST_WAITING", 1)
+    async with guarded() as place:
+        sent = BOTH | as_("eve")
+        async with asyncio.timeout(SOON_S), place.http.stream("GET", "/sse", headers=sent) as stream:
+            lines = (line[6:] async for line in stream.aiter_lines() if line.startswith("data: "))
+            where = await anext(lines)
+            hello = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+            begin = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}
+            assert (await place.http.post(where, json=begin, headers=sent)).status_code == 202
+            assert json.loads(await anext(lines))["id"] == 0
+            params = {"name": "steps", "arguments": {}, "_meta": {"progressToken": "t"}}
+            call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            assert (await place.http.post(where, json=call, headers=sent)).status_code == 202
+            heard = [json.loads(await anext(lines))]
+            while "id" not in heard[-1]:
+                heard.append(json.loads(await anext(lines)))
+            assert len(heard) > 3
         await empty(place)
 
 

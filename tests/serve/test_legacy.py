@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from tests.requirements import requirement
-from tests.serve.place import BOTH, Place, serving
+from tests.serve.place import BOTH, Place, headers, serving
 from tests.serve.tools import NAME, TOOLS, Doors
 from toolcrib import Context, Crib, tool
 from toolcrib.serve.api import ServeLimits
 from toolcrib.serve.mcp import McpServerSettings
+from toolcrib.serve.mcp.wire import SESSION_GONE
 
 FORM: dict[str, Any] = {"elicitation": {}}
 
@@ -239,3 +241,72 @@ async def test_a_batch_of_any_other_revision_is_refused(place: Place) -> None:
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32600)
     other = await place.begin(version="2025-03-26")
     assert (await place.http.post("/mcp", json=[], headers=other.headers)).status_code == 400
+
+
+async def test_a_new_stream_of_changes_takes_the_place_of_the_one_before(place: Place) -> None:
+    old = await place.begin()
+    async with asyncio.timeout(60), old.listen() as first, old.listen():
+        assert [line async for line in first] == []
+    async with asyncio.timeout(60), old.listen() as third:
+        place.crib.add(newcomer)
+        assert (await anext(third))[1]["method"] == "notifications/tools/list_changed"
+
+
+@tool(read_only=True)
+async def newcomer() -> str:
+    """Come late."""
+    return "late"
+
+
+@pytest.mark.parametrize(
+    ("changed", "status"),
+    [
+        ({}, 200),
+        ({"Content-Type": "application/json; charset=utf-8"}, 200),
+        ({"Content-Type": "Application/JSON"}, 200),
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Type": None}, 415),
+        ({"Accept": "text/event-stream"}, 200),
+        ({"Accept": "application/json"}, 200),
+        ({"Accept": "*/*"}, 200),
+        ({"Accept": "text/html"}, 406),
+        ({"Mcp-Session-Id": None}, 400),
+        ({"Mcp-Session-Id": "none"}, 404),
+    ],
+)
+async def test_a_message_says_what_it_is_what_it_takes_and_whose_it_is(
+    place: Place, changed: dict[str, str | None], status: int
+) -> None:
+    old = await place.begin()
+    message = {"jsonrpc": "2.0", "id": 3, "method": "ping"}
+    sent = {**old.headers, "Content-Type": "application/json", **changed}
+    kept = {name: value for name, value in sent.items() if value is not None}
+    body = json.dumps(message).encode()
+    answer = await place.http.post("/mcp", content=body, headers=kept)
+    assert answer.status_code == status
+    if status in (400, 404):
+        assert (answer.json()["id"], answer.json()["error"]["code"]) == (3, SESSION_GONE)
+
+
+@pytest.mark.parametrize(
+    ("method", "session", "status"),
+    [("PUT", True, 405), ("GET", False, 405), ("DELETE", False, 405), ("DELETE", True, 204), ("PATCH", False, 405)],
+)
+async def test_only_a_session_is_listened_to_and_ended(place: Place, method: str, session: bool, status: int) -> None:
+    old = await place.begin()
+    sent = old.headers if session else {}
+    answer = await place.http.request(method, "/mcp", headers=sent)
+    assert (answer.status_code, answer.headers.get("allow")) == (status, "POST" if status == 405 else None)
+    gone = await place.http.request(method, "/mcp", headers={**sent, "Mcp-Session-Id": "none"})
+    assert gone.status_code == (404 if method in ("GET", "DELETE") else 405)
+
+
+async def test_what_is_no_request_is_taken_without_an_answer(place: Place) -> None:
+    old = await place.begin()
+    for message in ({"method": "notifications/initialized"}, {"id": 9, "result": {}}):
+        answer = await place.http.post("/mcp", json={"jsonrpc": "2.0", **message}, headers=old.headers)
+        assert (answer.status_code, answer.content) == (202, b"")
+        newest = await place.http.post(
+            "/mcp", json={"jsonrpc": "2.0", **message}, headers=headers(place.message("ping"))
+        )
+        assert (newest.status_code, newest.content) == (202, b"")

@@ -67,12 +67,16 @@ async def test_a_call_that_needs_what_the_client_has_not_declared_is_refused_and
 
 
 @requirement("mcp.server.3")
-async def test_a_notification_is_accepted_and_other_http_methods_are_not(place: Place) -> None:
+async def test_notifications_and_answers_are_accepted_and_other_http_methods_are_not(place: Place) -> None:
     told = {"jsonrpc": "2.0", "method": "notifications/anything"}
     sent = {"MCP-Protocol-Version": VERSION, "Mcp-Method": "notifications/anything"}
     assert (await place.http.post("/mcp", json=told, headers=sent)).status_code == 202
+    answer = {"jsonrpc": "2.0", "id": 1, "result": {}}
+    assert (await place.http.post("/mcp", json=answer, headers={"MCP-Protocol-Version": VERSION})).status_code == 202
     for method in ("GET", "DELETE", "PUT"):
         assert (await place.http.request(method, "/mcp")).status_code == 405
+    session = (await place.begin()).headers
+    assert (await place.http.put("/mcp", headers=session)).status_code == 405
 
 
 @requirement("mcp.server.3")

@@ -11,11 +11,13 @@ import pytest
 from tests.requirements import requirement
 from tests.serve.place import META, Place, last, serving
 from tests.sources.mcp.peers import content
-from tests.sources.mcp.place import PEERS
+from tests.sources.mcp.place import PEERS, raw
 from toolcrib import Crib
+from toolcrib.serve.mcp import http
 from toolcrib.sources.mcp import Mcp
 
 pytestmark = pytest.mark.process
+FORM: dict[str, Any] = {"elicitation": {}}
 
 
 @pytest.fixture
@@ -45,6 +47,20 @@ async def test_a_result_arrives_as_the_server_gave_it(gateway: Place, name: str,
     assert result == content.RESULTS[name]
 
 
+@requirement("gateway.content.1")
+@pytest.mark.parametrize(("begins_s", "kind"), [(1000.0, "application/json"), (0.0, "text/event-stream")])
+async def test_a_large_result_that_comes_soon_is_no_event_of_a_stream(
+    gateway: Place, monkeypatch: pytest.MonkeyPatch, begins_s: float, kind: str
+) -> None:
+    monkeypatch.setattr(http, "BEGINS_S", begins_s)
+    old = await gateway.begin()
+    answer = await old.post("tools/call", {"name": "p__large_image", "arguments": {}})
+    assert answer.headers["content-type"].partition(";")[0] == kind
+    assert last(answer)["result"]["content"][1] == content.LARGE_IMAGE
+    if kind == "text/event-stream":
+        assert answer.text.startswith("id: ")
+
+
 @requirement("gateway.content.2")
 async def test_an_error_that_asks_for_a_visit_keeps_its_address(gateway: Place) -> None:
     old = await gateway.begin()
@@ -66,6 +82,29 @@ async def test_a_log_line_of_a_server_is_a_log_line_of_the_client(gateway: Place
 @requirement("gateway.content.2")
 async def test_a_required_property_with_a_default_is_filled_in(gateway: Place) -> None:
     assert (await gateway.call("p__defaulted"))["content"][0]["text"] == '{"n": 5}'
+
+
+@requirement("gateway.content.4")
+@pytest.mark.parametrize("modern", [True, False])
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+async def test_what_a_server_replies_to_a_refusal_is_what_the_client_gets(era: str, modern: bool, action: str) -> None:
+    source, name = raw(era), "raw__ask"
+    async with Crib([source], policy={"default": "allow"}, default_namespaces=["raw"]) as crib, serving(crib) as place:
+        if modern:
+            asked = await place.call(name, can=FORM)
+            responses = {one: {"action": action} for one in asked["inputRequests"]}
+            back = {"requestState": asked["requestState"], "inputResponses": responses}
+            result = await place.call(name, can=FORM, with_=back)
+        else:
+            old = await place.begin(FORM)
+            async with old.stream("tools/call", {"name": name, "arguments": {}}) as messages:
+                await anext(messages)
+                _, asked = await anext(messages)
+                await old.respond(asked["id"], {"action": action})
+                result = (await anext(messages))[1]["result"]
+    assert result["content"] == [{"type": "text", "text": f"no color, it was {action}"}]
+    assert not result.get("isError")
 
 
 @requirement("gateway.content.3")
@@ -95,7 +134,7 @@ async def test_a_client_that_cannot_be_asked_is_told_what_to_do(modern: bool) ->
 
 
 async def _waiting(crib: Crib) -> AsyncIterator[Any]:
-    for session in crib._in_memory():
+    for session in crib._session_table.all():
         async for event in session.events(follow=False):
             if event.kind == "waiting":
                 yield event

@@ -23,7 +23,7 @@ from tests.requirements import requirement
 from tests.serve.place import serving
 from tests.serve.tools import TOOLS
 from toolcrib import Crib
-from toolcrib.serve.oauth import Claims, OAuth
+from toolcrib.serve.oauth import Claims, OAuth, discovered
 from toolcrib.serve.principal import NotAdmitted
 
 SOON_S = 60
@@ -225,3 +225,49 @@ async def test_an_issuer_that_is_away_is_not_asked_for_every_token(
                 await asked.admit(bearing(signed(kid=kid, iss=issuer)))
             assert "Errno" not in refused.value.message
     assert len([line for line in caplog.messages if "cannot be asked" in line]) == 1
+
+
+@contextmanager
+def answering(answer: bytes) -> Iterator[str]:
+    """An address where everything is answered so."""
+
+    def app(environ: dict[str, Any], start: Callable[[str, list[tuple[str, str]]], object]) -> list[bytes]:
+        known = environ["PATH_INFO"] == "/.well-known/openid-configuration"
+        start("200 OK" if known else "404 Not Found", [("content-type", "application/json")])
+        return [answer.replace(b"HERE", f"http://{environ['HTTP_HOST']}".encode())]
+
+    with make_server("127.0.0.1", 0, app, handler_class=_Quiet) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_an_issuer_says_itself_where_its_keys_are() -> None:
+    with answering(b'{"issuer": "HERE", "jwks_uri": "https://keys.example"}') as issuer:
+        assert discovered(issuer) == "https://keys.example"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"[]",
+        b"no json",
+        b'{"jwks_uri": "https://keys.example"}',
+        b'{"issuer": "https://evil.example", "jwks_uri": "https://keys.example"}',
+        b'{"issuer": "HERE"}',
+        b'{"issuer": "HERE", "jwks_uri": 7}',
+    ],
+)
+def test_an_issuer_that_does_not_say_it_or_is_another_is_not_believed(answer: bytes) -> None:
+    with answering(answer) as issuer, pytest.raises(ValueError, match=r"keys|JSON|Expecting"):
+        discovered(issuer)
+
+
+@pytest.mark.parametrize("issuer", ["login.example", "file:///etc/passwd", "ftp://login.example"])
+def test_an_issuer_is_asked_over_http_alone(issuer: str) -> None:
+    with pytest.raises(ValueError, match="the issuer is no address"):
+        discovered(issuer)

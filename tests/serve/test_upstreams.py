@@ -111,7 +111,7 @@ async def test_reading_is_a_call_that_the_policy_judges_and_the_log_keeps() -> N
         _, error = await place.error("resources/read", {"uri": "one://note"})
         assert error["data"] == {"code": "denied"}
         assert (await place.result("resources/read", {"uri": "ui://page"}))["contents"]
-        (session,) = place.crib._in_memory()
+        (session,) = place.crib._session_table.all()
         done = [event.fields async for event in session.events(follow=False) if event.kind == "accepted"]
         assert [(one["tool"], one["args"]["uri"]) for one in done] == [
             ("one.resources.read", "one://note"),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 async def review_server(api: Api) -> list[Finding]:
     """Return all findings of a server: errors first, then by file and line."""
-    findings = [*await review(api.crib), *_keys(api), *_served(api)]
+    findings = [*await review(api.crib), *_keys(api), *served(api.crib, api.sessions.namespaces or ())]
     return in_order(findings)
 
 
@@ -30,9 +30,10 @@ def _keys(api: Api) -> Iterator[Finding]:
                 yield Finding("NO_NAMESPACE", "warning", message, "keys", nearest=close)
 
 
-def _served(api: Api) -> Iterator[Finding]:
-    for name, close in unknown_namespaces(api.crib, api.rooms.namespaces or ()):
-        origin = api.crib.origin
+def served(crib: Crib, namespaces: Iterable[str]) -> Iterator[Finding]:
+    """Yield each of the served namespaces that no tool has."""
+    for name, close in unknown_namespaces(crib, namespaces):
+        origin = crib.origin
         message = f"serve.namespaces: no tool has the namespace '{name}'"
         line = origin.line_at(("serve", "namespaces"))
         yield Finding("NO_NAMESPACE", "warning", message, "config", origin.file, line, close)

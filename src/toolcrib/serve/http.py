@@ -7,21 +7,24 @@ import contextlib
 import gc
 import logging
 import socket
+import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import quote
 
 import msgspec
 
-from toolcrib._call.spans import joined, tracer
 from toolcrib.crib import Crib
 from toolcrib.errors import StoreError
-from toolcrib.serve.api.errors import problem_of
+from toolcrib.serve.api.errors import nowhere, problem_of
 from toolcrib.serve.asgi import App, Message, Receive, Scope, Send, reply
 from toolcrib.serve.cookies import Cookies, guarded
 from toolcrib.serve.metrics import KIND
 from toolcrib.serve.origins import LOCAL, Origins
 from toolcrib.serve.principal import Guard, NotAdmitted
 from toolcrib.serve.start_token import StartToken
+from toolcrib.telemetry import joined
 
 if TYPE_CHECKING:
     import uvicorn
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from toolcrib.serve.api import Api, ServeLimits
     from toolcrib.serve.managed_sources import ManagedSources
     from toolcrib.serve.mcp import McpLibrary, McpServerSettings
+    from toolcrib.serve.mcp.peers import McpPeers
 
 log = logging.getLogger("toolcrib.serve")
 
@@ -44,7 +48,11 @@ _ONCE = frozenset({b"host", b"origin", b"authorization", b"idempotency-key", b"l
 FEATURES = ("ag_ui", "ai_sdk", "a2a")
 FRONTS = ("/a2a", "/ag-ui", "/ai-sdk")
 GRACE_S = 5
+COUNT_S = 10.0
+"""How often what was written is rolled up."""
+
 READY_S = 3.0
+LOOK_S = 0.02
 COLLECT_AT = 10_000
 """How many objects more than at its last look have the garbage collector look at the young ones."""
 
@@ -56,11 +64,22 @@ PREFLIGHT = (
 )
 
 
+def _below_root(scope: Scope) -> Scope:
+    """The request as it is below the prefix at which another application has mounted this one."""
+    root, path = scope["root_path"].rstrip("/"), scope["path"]
+    if path != root and not path.startswith(f"{root}/"):
+        return scope  # whoever mounted it has taken the prefix off already
+    raw = scope.get("raw_path") or path.encode()
+    own = raw.removeprefix(quote(root).encode()) or b"/"
+    return {**scope, "path": path.removeprefix(root) or "/", "raw_path": own}
+
+
 class Site:
     """All endpoints of a crib. It starts and stops the crib with the server, unless the crib runs already.
 
     `/v1` and `/mcp` are always there; `mount` adds more. `namespaces` are open to who has none of their own. `sources`
-    are what administrators add while it runs; without them, sources at addresses that need no secrets.
+    are what administrators add while it runs; without them, sources at addresses that need no secrets. `peers` are
+    other processes at the same port. `trace_url` is where the trace of a call is looked at, with `{trace}` for its id.
     """
 
     def __init__(  # noqa: PLR0913 - the one place where a server is put together, all by name
@@ -76,6 +95,8 @@ class Site:
         limits: ServeLimits | None = None,
         protections: Mapping[str, bool] | None = None,
         sources: ManagedSources | None = None,
+        trace_url: str | None = None,
+        peers: McpPeers | None = None,
     ) -> None:
         from toolcrib.serve.api import Api
         from toolcrib.serve.managed_sources import ManagedSources
@@ -83,6 +104,7 @@ class Site:
         self._crib = crib
         self._library = library
         self._mcp = mcp
+        self._peers = peers
         self._guard = guard
         nameless = guard is None or isinstance(guard, StartToken)
         self._origins = Origins(hosts, origins, own_port=nameless)
@@ -90,6 +112,7 @@ class Site:
         opened = None if chosen is None else tuple(chosen)
         self.api: Api = Api(crib, guard, limits=limits, namespaces=opened, protections=protections)
         self.api.sources = sources or ManagedSources(crib)
+        self.api.trace_url = trace_url
         if not nameless:
             self._share()
         self._endpoints: dict[str, App] = {}
@@ -97,6 +120,7 @@ class Site:
         self._documents: dict[str, App] = {}
         self._sweeping: asyncio.Task[None] | None = None
         self._reviewing: asyncio.Task[None] | None = None
+        self._counting: asyncio.Task[None] | None = None
         self._traces = False
 
     def _share(self) -> None:
@@ -113,13 +137,15 @@ class Site:
             return
         if scope["type"] != "http":
             return
+        if scope.get("root_path"):
+            scope = _below_root(scope)
         app = self.endpoint(scope["path"])
         if app is None:
             await self._documents.get(scope["path"], _nothing)(scope, receive, send)
             return
         headers = dict(scope["headers"])
         if self._traces and b"traceparent" in headers:
-            with joined(headers):
+            with joined({name.decode("latin-1"): value.decode("latin-1") for name, value in headers.items()}):
                 await self._let_in(app, headers, scope, receive, send)
         else:
             await self._let_in(app, headers, scope, receive, send)
@@ -194,7 +220,7 @@ class Site:
         if self._guard is not None:
             self.api.cookies, self.api.keys = Cookies(secret), keyring(self._guard)
         server = await McpServer.over(self._crib, self._library, self._mcp)
-        self._endpoints[MCP] = McpHttp(server, self.api)
+        self._endpoints[MCP] = McpHttp(server, self.api, self._peers)
         self._endpoints[LISTEN] = self._endpoints[POST] = McpSse(server, self.api)
         if self._crib.agents is not None and API in self._mounts:
             self._mounts |= dict.fromkeys(FRONTS, self.api)
@@ -203,10 +229,19 @@ class Site:
         self._documents = {path: _document(document) for path, document in public.items()}
         self._documents |= {"/readyz": self._ready, "/metrics": self._numbers}
         self.api.metrics = Metrics(self._crib)
-        self._crib.pipeline.observer = self.api.metrics.called
-        self._traces = tracer() is not None
-        self._sweeping = asyncio.ensure_future(self._crib._sweep_hourly())
+        self._crib.pipeline.observers.append(self.api.metrics.called)
+        self._traces = self._crib.pipeline.spans is not None
+        self._sweeping = asyncio.ensure_future(self._crib._sweeper.hourly())
         self._reviewing = asyncio.ensure_future(self._log_findings())
+        self._counting = asyncio.ensure_future(self._count())
+
+    async def _count(self) -> None:
+        """Rolls up what was written, so that whoever looks at numbers does not wait for much of it."""
+        while True:
+            left = 0
+            with suppress(StoreError):
+                left = await self._crib.store.roll_up(COUNT_S / 20)
+            await asyncio.sleep(COUNT_S / 20 if left else COUNT_S)  # where there is much, half of the time
 
     async def reviewed(self) -> None:
         """Returns when the findings of the crib are in the log."""
@@ -223,7 +258,7 @@ class Site:
 
     async def quiet(self) -> None:
         """The server is about to stop: it is not ready any more, and streams end, for their readers to come back."""
-        for task in (self._sweeping, self._reviewing):
+        for task in (self._sweeping, self._reviewing, self._counting):
             if task is not None:
                 task.cancel()
         if self.api.sources is not None:
@@ -281,7 +316,8 @@ def _twice(headers: Sequence[tuple[bytes, bytes]]) -> bytes | None:
 
 
 async def _nothing(scope: Scope, receive: Receive, send: Send) -> None:
-    await reply(send, 404)
+    status, body, headers = nowhere().reply()
+    await reply(send, status, body, headers)
 
 
 def _for_page(send: Send, origin: bytes) -> Send:
@@ -324,9 +360,17 @@ def config(site: App, **more: Any) -> uvicorn.Config:
     return uvicorn.Config(site, **options)
 
 
-def server(site: Site, ready: Callable[[], None] | None = None, **more: Any) -> uvicorn.Server:
-    """A server of a site: it tells when it listens, and ends streams before it waits for connections to close."""
+def server(
+    site: Site, ready: Callable[[], None] | None = None, *, linger_s: float = 0.0, **more: Any
+) -> uvicorn.Server:
+    """A server of a site: it tells when it listens, and ends streams before it waits for connections to close.
+
+    Where another process goes on at the same port, connections have `linger_s` to end with a response: one that is
+    closed between two requests may cost its client the second.
+    """
     import uvicorn
+
+    from toolcrib.serve.http_protocol import BoundedProtocol
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -335,8 +379,20 @@ def server(site: Site, ready: Callable[[], None] | None = None, **more: Any) -> 
                 ready()
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            if linger_s:
+                await self._linger()
             await site.quiet()
             await super().shutdown(sockets)
+
+        async def _linger(self) -> None:
+            for listening in self.servers:
+                listening.close()
+            for connection in self.server_state.connections:
+                cast(BoundedProtocol, connection).leave()
+            until = time.monotonic() + linger_s
+            remain = self.server_state.connections
+            while remain and time.monotonic() < until and not self.force_exit:  # noqa: ASYNC110 - uvicorn tells nobody
+                await asyncio.sleep(LOOK_S)
 
     class Embedded(Server):
         """One whose signals are somebody else's: its own would be raised again when it is done."""

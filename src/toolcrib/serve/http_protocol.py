@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEADERS_S = 15.0
 HEADERS_BYTES = 64 * 1024
 DRAIN_S = 30.0
+_UNREADABLE = (
+    b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
+)
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -21,6 +25,7 @@ class BoundedProtocol(HttpToolsProtocol):
     _timer: asyncio.TimerHandle | None = None
     _stuck: asyncio.TimerHandle | None = None
     _kept = 0
+    _leaving = False
 
     def data_received(self, data: bytes) -> None:
         """Some bytes. What is no body is kept until it is whole; too much of it, also after a body, ends it all."""
@@ -30,6 +35,12 @@ class BoundedProtocol(HttpToolsProtocol):
             if self._timer is not None:
                 self.send_400_response(f"The headers have more than {self.headers_bytes} bytes.")
             self.transport.close()
+
+    def send_400_response(self, msg: str) -> None:
+        """Says what is wrong with a request that cannot be read, as everything else does that is refused."""
+        body = msgspec.json.encode({"error": {"code": "invalid_arguments", "message": msg}})
+        self.transport.write(_UNREADABLE % len(body) + body)
+        self.transport.close()
 
     def on_body(self, body: bytes) -> None:
         """A piece of a body, which whoever reads it counts."""
@@ -51,6 +62,14 @@ class BoundedProtocol(HttpToolsProtocol):
         self._stop()
         self._kept = 0
         super().on_headers_complete()
+        if self._leaving:
+            self.cycle.keep_alive = False
+
+    def leave(self) -> None:
+        """The server is about to stop: the next response is the last one of this connection, and says so."""
+        self._leaving = True
+        if self.cycle is not None:
+            self.cycle.keep_alive = False
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is over."""

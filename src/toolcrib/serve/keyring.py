@@ -56,6 +56,8 @@ class Keyring(Guard):
         self._keys: dict[str, ApiKey] = {}
         self._holders: dict[str, tuple[ApiKey, Principal]] = {}
         self._seq = 0
+        self._moved = -1
+        self._keeping_up = asyncio.Lock()
         self._following: asyncio.Task[None] | None = None
         self._noting: set[asyncio.Task[None]] = set()
 
@@ -95,6 +97,16 @@ class Keyring(Guard):
                 log.info("keys are read again soon: %s", error)
                 await asyncio.sleep(AGAIN_S)
 
+    async def _keep_up(self) -> None:
+        """Takes in what others wrote by now: who follows a log may hear of a revoked key too late, or never."""
+        moved = self._store().moved
+        if moved is None or moved() == self._moved:
+            return
+        async with self._keeping_up:
+            if (now := moved()) != self._moved:
+                await self._read()
+                self._moved = now
+
     async def _read(self) -> None:
         while page := await self._store().read(LOG, self._seq):
             for event in page:
@@ -127,10 +139,12 @@ class Keyring(Guard):
 
         Raises:
             NotAdmitted: 401, there is none, nobody knows it, or it has expired or was revoked.
+            StoreUnavailable: whether it was revoked cannot be known now.
         """
         token = bearer(headers)
         if token is None:
             raise no_key()
+        await self._keep_up()
         key, principal = self._holders.get(digest(token), (None, None))
         now = self._now()
         if key is None or principal is None or not key.holds(now):
@@ -187,7 +201,7 @@ class Keyring(Guard):
         return key, self._keys[added.id]
 
     async def revoke(self, id: str, *, by: str) -> ApiKey:
-        """From now on the key opens nothing.
+        """From now on the key opens nothing, at no server over the store.
 
         Raises:
             Refused: `not_found`.
@@ -198,6 +212,7 @@ class Keyring(Guard):
         if self._keys[id].revoked_at is None:
             await self._write(KeyRevoked(id, by))
             await self._read()
+            await self._store().known_everywhere()
         return self._keys[id]
 
     async def _write(self, data: EventData) -> None:

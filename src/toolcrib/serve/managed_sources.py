@@ -65,7 +65,7 @@ class ManagedSources:
         self._seq = 0
         self._loaded = False
         self._following: asyncio.Task[None] | None = None
-        crib.stock.arrange_by(self._load)
+        crib.registry.arrange_by(self._load)
 
     # Following the log
 
@@ -137,7 +137,7 @@ class ManagedSources:
         """The sources that were added and are enabled; one that cannot be made here is told, and has no tools."""
         known, self.problems = self.problems, {}
         made: dict[str, Source] = {}
-        configured = {source.name for source in self._crib.stock.configured}
+        configured = {source.name for source in self._crib.registry.configured}
         for name, added in self.added.items():
             try:
                 if name in configured:
@@ -238,7 +238,7 @@ class ManagedSources:
         """
         await self._read()
         self.check_name(name)
-        if name == self._crib.stock.configured[0].name:
+        if name == self._crib.registry.configured[0].name:
             raise Refused(
                 "denied", f"The source '{name}' is built in", "rules of the policy say who may call its tools"
             )
@@ -266,14 +266,14 @@ class ManagedSources:
         Raises:
             Refused: `not_found`.
         """
-        known = {*self.added, *(source.name for source in self._crib.stock.configured)}
+        known = {*self.added, *(source.name for source in self._crib.registry.configured)}
         if name not in known:
             close = nearest(name, sorted(known), 1)
             hint = f"did you mean '{close[0]}'?" if close else "`toolcrib sources list` shows what there is"
             raise Refused("not_found", f"There is no source '{name}'", hint)
 
     def _taken_names(self) -> set[str]:
-        configured = self._crib.stock.configured
+        configured = self._crib.registry.configured
         return {name for source in configured for name in (source.name, *source.namespaces)}
 
     async def _write(self, data: EventData) -> None:

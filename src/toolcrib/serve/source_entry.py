@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, to_builtins
 
 from toolcrib.errors import BadTool, Refused
 from toolcrib.secret_references import SCHEMES, is_reference
@@ -31,6 +31,17 @@ class SourceRules(NamedTuple):
     allowed: bool = True
     programs: bool = False
     secrets: tuple[str, ...] = ()
+
+
+class SourceLimits(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """Bounds of each tool of a source, as `limits` of an entry in `crib.yaml` has them."""
+
+    timeout_s: Seconds | None = None
+    output_bytes: Annotated[int, Meta(ge=1)] | None = None
+    concurrency: Annotated[int, Meta(ge=1)] | None = None
+    wait_s: Seconds | None = None
+    idle_timeout: Seconds | None = None
+    rate: Annotated[str, Meta(max_length=32)] | None = None
 
 
 class SourceEntry(Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -55,6 +66,9 @@ class SourceEntry(Struct, forbid_unknown_fields=True, omit_defaults=True):
     tasks: bool | None = None
     prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{0,32}$")] | None = None
     account: bool | Line = False
+    limits: SourceLimits | None = None
+    breaker: Annotated[int, Meta(ge=0, le=1000)] | None = None
+    """After so many failures in a row of a call it is refused for a while; 0 never."""
 
     @property
     def command(self) -> list[str]:
@@ -91,7 +105,7 @@ def source_of(entry: SourceEntry, rules: SourceRules) -> Source:
         raise _wrong("A source is either mcp or openapi", "send {mcp: ADDRESS OR COMMAND} or {openapi: ADDRESS}")
     _check_secrets({**entry.env, **entry.headers}, rules)
     try:
-        return _document(entry) if entry.mcp is None else _server(entry, rules)
+        return _server(entry, rules) if entry.openapi is None else _document(entry, entry.openapi)
     except BadTool as error:
         raise _wrong(f"{error.field}: {error.problem}", "change the settings of the source") from None
 
@@ -145,18 +159,28 @@ def _server(entry: SourceEntry, rules: SourceRules) -> Source:
         raise _wrong("A command takes no headers", "send env, or an address")
     more: dict[str, Any] = {key: value for key in _SERVER if (value := getattr(entry, key)) is not None}
     more |= {"env": entry.env, "headers": entry.headers, "account": entry.account}
-    limits = Limits() if entry.timeout is None else Limits(timeout_s=entry.timeout)
-    return Mcp(*command, name=entry.name, trusted=entry.trusted, limits=limits, **more)
+    return Mcp(*command, name=entry.name, trusted=entry.trusted, limits=_limits(entry), **more)
 
 
-def _document(entry: SourceEntry) -> Source:
+def _limits(entry: SourceEntry) -> Limits:
+    bounds: dict[str, Any] = {} if entry.limits is None else to_builtins(entry.limits)
+    if entry.timeout is not None:
+        bounds["timeout_s"] = entry.timeout
+    if entry.breaker is not None:
+        bounds["repeat"] = entry.breaker or None
+    try:
+        return Limits(**bounds)
+    except ValueError as error:
+        raise _wrong(f"limits: {error}", "change the limits of the source") from None
+
+
+def _document(entry: SourceEntry, address: str) -> Source:
     from toolcrib.sources.openapi import OpenApi
     from toolcrib.sources.openapi.loader import is_address
 
-    address = entry.openapi or ""
     if not is_address(address):
         raise _wrong("openapi is no address", "send one that begins with http:// or https://")
     _check_words([address])
-    if entry.env or entry.account or any(getattr(entry, key) is not None for key in _SERVER):
+    if entry.env or entry.account or any(getattr(entry, key) is not None for key in (*_SERVER, "limits", "breaker")):
         raise _wrong("An OpenAPI document takes name, trusted, headers and timeout", "leave the other settings out")
     return OpenApi(address, namespace=entry.name, trusted=entry.trusted, headers=entry.headers, timeout=entry.timeout)

@@ -79,13 +79,13 @@ async def test_calls_of_all_sessions_by_state(desks: dict[str, Desk]) -> None:
 
 
 async def test_numbers_are_those_of_what_one_may_see(desks: dict[str, Desk]) -> None:
-    mine, all_ = await desks["ada"].get("/stats", points=10), await desks["root"].get("/stats")
-    assert (mine["sessions"], mine["waiting"], mine["recent"]["calls"]) == (1, 1, 2)
-    assert (all_["sessions"], all_["waiting"], all_["recent"]["failures"]) == (2, 2, {"failed": 2})
-    assert sum(point["calls"] for point in mine["recent"]["points"]) == 2
-    assert len(mine["recent"]["points"]) == 10
+    mine, all_ = await desks["ada"].get("/stats", range="hour"), await desks["root"].get("/stats")
+    assert (mine["now"]["sessions"], mine["now"]["waiting"], mine["total"]["calls"]) == (1, 1, 2)
+    assert (all_["now"]["sessions"], all_["now"]["waiting"], all_["total"]["failures"]) == (2, 2, {"failed": 2})
+    assert sum(point["calls"] for point in mine["points"]) == 2
+    assert (len(mine["points"]), mine["step_s"], len(all_["points"]), all_["step_s"]) == (60, 60, 24, 3600)
     tool = await desks["root"].get("/tools/default.add/stats")
-    assert (tool["calls"], tool["failures"], len(tool["last"])) == (2, {}, 2)
+    assert (tool["total"]["calls"], tool["total"]["failures"], len(tool["last"])) == (2, {}, 2)
     assert await desks["root"].refused("GET", "/tools/default.none/stats") == (404, "not_found")
 
 

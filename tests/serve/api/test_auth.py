@@ -17,6 +17,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from tests.faults.proxy import Proxy
 from tests.requirements import requirement
 from tests.serve.api.place import Desk, desk, until
 from tests.serve.tools import TOOLS
@@ -58,6 +59,15 @@ async def made(keys: Keyring, owner: str, *scopes: str, **more: Any) -> str:
     return key
 
 
+async def test_the_keys_of_a_store_open_from_the_start_on() -> None:
+    async with Crib() as crib:
+        key = (await made(ring(crib), "ada")).encode()
+        later = ring(crib)
+        await later.start()
+        assert (await later.admit({b"authorization": b"Bearer " + key})).name == "ada"
+        await later.stop()
+
+
 async def test_keys_are_made_used_and_revoked_over_http() -> None:
     async with kept() as (served, keys):
         root = served.as_(await made(keys, "root", "admin"))
@@ -88,6 +98,17 @@ async def test_a_revoked_key_opens_nothing_on_any_server(tmp_path: Path) -> None
         await keys.revoke(known.id, by="test")
         assert (await first.as_(key).ask("GET", "/me")).status_code == 403
         await ada.comes_to(403)
+
+
+@requirement("reliability.logout.6")
+async def test_a_revoked_key_opens_nothing_at_a_server_that_did_not_hear_of_it(postgres_url: str) -> None:
+    async with Proxy(postgres_url) as proxy, kept(postgres_url) as (_, keys), kept(proxy.url) as (second, _):
+        key, known = await keys.add("ada", by="test")
+        await second.as_(key).comes_to(200)
+        proxy.deafen()
+        await keys.revoke(known.id, by="test")
+        assert (await second.as_(key).ask("GET", "/me")).status_code == 403
+        proxy.mend()
 
 
 async def test_the_streams_of_a_revoked_key_end_and_those_of_others_go_on() -> None:

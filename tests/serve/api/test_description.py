@@ -47,3 +47,8 @@ def test_names_of_operations_differ_and_references_lead_somewhere() -> None:
 def test_every_code_that_may_refuse_has_a_status() -> None:
     never = {"cancelled", "failed", "unknown"}  # only calls end so
     assert set(CODES) - never <= STATUS.keys()
+
+
+def test_a_document_for_other_servers_is_described_as_such() -> None:
+    route = document(ROUTES)["paths"]["/v1/accounts/client.json"]["get"]
+    assert route["responses"]["200"]["content"]["application/json"]["schema"]["type"] == "object"

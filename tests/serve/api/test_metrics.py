@@ -119,6 +119,15 @@ async def test_a_server_sweeps_every_hour() -> None:
         assert await served.refused("GET", f"/sessions/{session}") == (404, "not_found")
 
 
+async def test_who_sends_a_trace_is_served_where_nobody_has_the_library_for_traces(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with desk(Crib(TOOLS)) as served:
+        monkeypatch.setitem(sys.modules, "opentelemetry", None)
+        headers = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+        assert (await served.http.get("/v1/tools", headers=headers)).status_code == 200
+
+
 @pytest.mark.process
 def test_calls_become_spans_of_the_trace_that_asked_for_them() -> None:
     done = subprocess.run(
@@ -153,7 +162,7 @@ async def test_a_tool_whose_last_three_calls_broke_seems_out_of_order_until_one_
 
     crib = Crib([shaky])
     metrics = Metrics(crib)
-    crib.pipeline.observer = metrics.called
+    crib.pipeline.observers.append(metrics.called)
     async with crib:
         session = await crib.open("s", owner="ada")
         told = []

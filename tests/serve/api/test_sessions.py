@@ -68,6 +68,10 @@ async def test_sessions_come_in_pages_the_last_used_first(served: Desk) -> None:
     assert await served.refused("GET", "/sessions", params={"after": "?"}) == (400, "invalid_arguments")
 
 
+async def test_a_session_that_is_made_without_a_word_has_the_namespaces_of_the_server(served: Desk) -> None:
+    assert (await served.post("/sessions"))["namespaces"] == ["default", "time"]
+
+
 async def test_state_and_user_are_seen_as_they_were(served: Desk) -> None:
     session = await served.open()
     said = await served.ask("PUT", f"/sessions/{session}/user", {"name": "Ada"})
@@ -174,9 +178,9 @@ async def test_the_server_says_who_one_is(served: Desk) -> None:
 async def test_a_session_that_nobody_uses_leaves_the_memory() -> None:
     crib = Crib(TOOLS)
     async with desk(crib, limits=ServeLimits(idle_s=0.1)) as served:
-        session = await served.open()
+        unused, session = await served.open(), await served.open()
         await served.call(session, "add", {"a": 1})
         async with asyncio.timeout(SOON_S):
-            while crib._at_hand(session) is not None:  # noqa: ASYNC110 - it is let go without a word
+            while crib._at_hand(session) or crib._at_hand(unused):  # noqa: ASYNC110 - it is let go without a word
                 await asyncio.sleep(0.05)
         assert (await served.call(session, "add", {"a": 2}))["data"] == 3

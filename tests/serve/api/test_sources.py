@@ -119,6 +119,16 @@ async def test_only_administrators_reach_the_sources() -> None:
         assert await log_of(crib) == [("source_added", "ada")]
 
 
+@requirement("gateway.managed.1", "gateway.breaker.2")
+async def test_an_added_server_has_the_limits_and_the_breaker_that_were_sent() -> None:
+    async with managed() as at:
+        await at.post("/sources", name="far", mcp=LIGHT, breaker=0, limits={"output_bytes": 9000, "rate": "30/min"})
+        tools = at.api.crib.catalog.view(("far",)).tools
+        assert {(tool.limits.repeat, tool.limits.output_bytes, tool.limits.rate) for tool in tools} == {
+            (None, 9000, "30/min")
+        }
+
+
 @requirement("gateway.managed.1")
 async def test_what_cannot_be_is_refused_with_what_to_do() -> None:
     async with managed(light()) as at:
@@ -131,6 +141,7 @@ async def test_what_cannot_be_is_refused_with_what_to_do() -> None:
             ({"name": "x", "mcp": LIGHT, "headers": {"A": "env:KIT_A"}}, "invalid_arguments", "takes no headers"),
             ({"name": "x", "openapi": "/etc/passwd"}, "invalid_arguments", "no address"),
             ({"name": "x", "mcp": LIGHT, "share": "odd"}, "invalid_arguments", "share"),
+            ({"name": "x", "mcp": LIGHT, "limits": {"rate": "often"}}, "invalid_arguments", "limits"),
         ):
             answer = (await at.ask("POST", "/sources", body)).json()["error"]
             assert (answer["code"], words in answer["message"]) == (code, True), answer
@@ -214,6 +225,10 @@ async def test_an_added_source_stays_where_the_crib_takes_over_others() -> None:
         assert rows["three"]["origin"] == "configured"
         await at.api.crib.take_over(Crib([light(name="kit2")], policy=ALLOW))
         assert {"kit", "kit2"} <= set(await listed(at))
+        await at.post("/sources/kit/disable")
+        good(await at.ask("DELETE", "/sources/kit"))
+        await at.api.crib.take_over(Crib([light()], policy=ALLOW))
+        await comes(at, "kit", status="ok", origin="configured")
 
 
 @requirement("gateway.managed.2")
@@ -239,7 +254,7 @@ async def test_calls_in_flight_end_before_their_source_is_stopped() -> None:
     async with managed() as at:
         await at.post("/sources", name="kit", mcp=KIT)
         crib = at.api.crib
-        (source,) = [one for one in crib.stock.sources if isinstance(one, Mcp)]
+        (source,) = [one for one in crib.registry.sources if isinstance(one, Mcp)]
         session = await crib.open("s", owner="ada", namespaces=["kit"])
         call = await session.submit("kit.work", {})
         async for event in session.events(call=call.id):

@@ -38,6 +38,8 @@ async def test_a_session_is_exported_deleted_and_imported_again(desks: dict[str,
     assert (await eve.get("/tombstones"))["items"] == []
     assert (await ada.ask("POST", "/imports", content=exported.content)).status_code == 403
     assert (await root.ask("POST", "/imports", content=exported.content[:-10])).status_code == 400
+    nothing = (await root.ask("POST", "/imports", content=b"")).json()["error"]
+    assert nothing["message"] == "This is no whole exported session: it is empty"
     assert (await root.ask("POST", "/imports", content=exported.content)).status_code == 201
     assert (await root.ask("POST", "/imports", content=exported.content)).status_code == 409
     assert await ada.get(f"/sessions/{session}/events") == before

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from tests.npm import fetched
+from tests.requirements import requirement
 from tests.serve.api.place import Desk
 from tests.serve.frontends.place import Client, client, crib, served
 from toolcrib import Crib, tool
@@ -128,6 +129,10 @@ async def call(desk: Desk, method: Any, params: Any = None) -> httpx.Response:
     return await desk.http.post("/a2a/desk", json=body, headers=desk.headers)
 
 
+PUSHED = {"taskPushNotificationConfig": {"url": "https://me.example"}}
+
+
+@requirement("findings.words.7")
 async def test_what_does_not_fit_is_told_as_json_rpc() -> None:
     async with served(crib({"desk": [SAID]})) as (desk, _):
         for method, params, code in (
@@ -146,7 +151,9 @@ async def test_what_does_not_fit_is_told_as_json_rpc() -> None:
             ("ListTasks", {"pageToken": "\u00e9"}, -32602),
             ("ListTasks", {"pageToken": "W10"}, -32602),
             ("ListTasks", {"statusTimestampAfter": "yesterday"}, -32602),
+            ("ListTasks", {"status": "TASK_STATE_RUNNING"}, -32602),
             ("CreateTaskPushNotificationConfig", {}, -32003),
+            ("SendMessage", {"message": {"parts": [{"text": "hi"}]}, "configuration": PUSHED}, -32003),
         ):
             answer = (await call(desk, method, params)).json()
             assert answer["error"]["code"] == code, (method, answer)

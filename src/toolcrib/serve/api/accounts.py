@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
 from toolcrib.accounts import Accounts, AuthorizationReply, ConnectedAccount
 from toolcrib.accounts.clients import client_metadata
+from toolcrib.accounts.settings import AccountSettings
 from toolcrib.errors import Refused, ToolFailure
 from toolcrib.serve.api.errors import ApiError
 from toolcrib.serve.api.pages import Text, owner_of
@@ -27,7 +28,11 @@ _PAGE = "<!doctype html><meta charset=utf-8><title>Toolcrib</title><p>{}</p><p>Y
 
 
 class AccountForm(Struct, omit_defaults=True):
-    """An account; without an owner, one that could be connected."""
+    """An account; without an owner, one that could be connected.
+
+    `expired_at` and `reason` say that it was connected and its server gave no new token. `connect_url` is where
+    whoever asks connects it.
+    """
 
     name: str
     grant: str
@@ -37,6 +42,8 @@ class AccountForm(Struct, omit_defaults=True):
     connected_at: float | None = None
     renewed_at: float | None = None
     expires_at: float | None = None
+    expired_at: float | None = None
+    reason: str | None = None
     connect_url: str | None = None
 
 
@@ -75,24 +82,31 @@ class RemovedAccount(Struct):
     removed: bool = True
 
 
-def _form(accounts: Accounts, one: ConnectedAccount) -> AccountForm:
-    grant = accounts.named(one.account).grant if one.account in accounts else "unknown"
-    return AccountForm(
+def _form(accounts: Accounts, one: ConnectedAccount, asker: str) -> AccountForm:
+    known = one.account in accounts
+    grant = accounts.named(one.account).grant if known else "unknown"
+    form = AccountForm(
         one.account, grant, one.owner, one.by, one.scopes, one.connected_at, one.renewed_at, one.expires_at
     )
+    form.connect_url = accounts.link(one.account) if known and one.owner == asker else None
+    return form
+
+
+def _free(accounts: Accounts, settings: AccountSettings, asker: str) -> AccountForm:
+    form = AccountForm(settings.name, settings.grant, connect_url=accounts.link(settings.name))
+    if (expired := accounts.expired(asker, settings.name)) is not None:
+        form.expired_at, form.reason = expired.expired_at, expired.reason
+    return form
 
 
 async def listed(request: ApiRequest) -> ApiReply:
     """The accounts of whoever asks, or of all for who looks after the server."""
     accounts = request.api.crib.accounts
     connected = await accounts.connected(owner_of(request)) if accounts.settings else []
-    own = {one.account for one in connected if one.owner == request.principal.name}
-    free = [
-        AccountForm(one.name, one.grant, connect_url=accounts.link(one.name))
-        for one in accounts.settings
-        if one.personal and one.name not in own
-    ]
-    return json_reply(AccountList([*(_form(accounts, one) for one in connected), *free]))
+    asker = request.principal.name
+    own = {one.account for one in connected if one.owner == asker}
+    free = [_free(accounts, one, asker) for one in accounts.settings if one.personal and one.name not in own]
+    return json_reply(AccountList([*(_form(accounts, one, asker) for one in connected), *free]))
 
 
 async def begin(request: ApiRequest) -> ApiReply:
@@ -141,7 +155,7 @@ async def add_key(request: ApiRequest) -> ApiReply:
     """Keeps the key of whoever asks."""
     accounts = request.api.crib.accounts
     known = await accounts.add_key(request.principal.name, request.path[0], request.body.key)
-    return json_reply(_form(accounts, known), 201)
+    return json_reply(_form(accounts, known, request.principal.name), 201)
 
 
 async def remove(request: ApiRequest) -> ApiReply:
@@ -199,6 +213,7 @@ ROUTES = [
         client_document,
         "The document by which this server introduces itself to the servers of accounts.",
         None,
+        gives={200: dict[str, Any]},
     ),
     Route(
         "GET",

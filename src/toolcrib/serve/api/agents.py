@@ -160,15 +160,13 @@ class OutcomeForm(Struct, omit_defaults=True):
 
 async def send(request: ApiRequest) -> ApiReply:
     """Sends a message."""
-    session = await request.api.rooms.of(request.path[0], request.principal)
+    session = await request.api.sessions.of(request.path[0], request.principal)
     body, crib_agents = request.body, _agents(request)
     if bool(body.text) == bool(body.parts):
         raise ApiError("invalid_arguments", "A message has either `text` or `parts`")
     row = await request.api.crib.store.session(session.id)
     seq, key = 0 if row is None else row.seq, body.key or f"m-{secrets.token_hex(8)}"
-    work = asyncio.ensure_future(
-        crib_agents.send(session, body.text or body.parts, agent=body.agent, mode=body.mode, key=key)
-    )
+    work = asyncio.ensure_future(session.send(body.text or body.parts, agent=body.agent, mode=body.mode, key=key))
     work.add_done_callback(_ended)
     run = await _taken(session, crib_agents, key, work, seq)
     if work.done():
@@ -233,7 +231,7 @@ class Runs(Struct):
 
 async def runs(request: ApiRequest) -> ApiReply:
     """The runs of a session."""
-    session = await request.api.rooms.of(request.path[0], request.principal)
+    session = await request.api.sessions.of(request.path[0], request.principal)
     if request.api.crib.agents is None:
         return json_reply(Runs([]))
     driver = _agents(request).driver(session)

@@ -58,14 +58,15 @@ class Api:
         self.gate = RequestLimiter(self.limits)
         self.turns: LoopTurns | None = None
         self.readers = Readers(self)
-        self.rooms = SessionCache(crib, namespaces, self.limits.idle_s)
+        self.sessions = SessionCache(crib, namespaces, self.limits.idle_s)
         self.streams = Streams(crib, self.limits)
-        self.watch = SessionWatcher(crib, self.streams, self.rooms.reaches)
+        self.watch = SessionWatcher(crib, self.streams, self.sessions.reaches)
         self.speakers = ActiveAgents()
         self.pasts = StateHistories()
         self.table = Table(ROUTES)
         self.features: dict[str, bool] = {}
         self.protections = dict(protections or {})
+        self.trace_url: str | None = None
         self.description: ApiReply | None = None
         self.options: dict[str, CallOptions] = {}
 
@@ -148,4 +149,4 @@ class Api:
     async def close(self) -> None:
         """Lets go of everything."""
         await self.quiet()
-        self.rooms.close()
+        self.sessions.close()

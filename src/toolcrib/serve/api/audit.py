@@ -96,7 +96,7 @@ async def _page(
         most = PIECE if picky else query.limit - len(entries)
         spots, past = await request.api.crib.store.walk(where, past, limit=most)
         own = [spot for spot in spots if spot.owner != OWNER]
-        async for mark, entry in _made(request, await request.api.rooms.visible(own, request.principal), chains):
+        async for mark, entry in _made(request, await request.api.sessions.visible(own, request.principal), chains):
             if _wanted(entry, query):
                 entries.append(entry)
                 size += len(encode(entry))
@@ -179,7 +179,7 @@ async def _entries(request: ApiRequest, owner: str | None) -> AsyncIterator[dict
         only = await crib.store.session(query.session)
         rows = [] if only is None or only.owner == OWNER or owner not in (None, only.owner) else [only]
     for row in sorted(rows, key=lambda row: (row.created_at, row.id)):
-        if row.owner != OWNER and not await request.api.rooms.sees(row, request.principal):
+        if row.owner != OWNER and not await request.api.sessions.sees(row, request.principal):
             continue
         fold = Audit(row.id, row.owner)
         while page := await crib.store.read(row.id, fold.seq, limit=1000):

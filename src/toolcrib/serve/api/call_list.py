@@ -40,10 +40,13 @@ class CallsQuery(Struct, forbid_unknown_fields=True):
 
 
 class AllCalls(CallsQuery, forbid_unknown_fields=True):
-    """Which calls, of whom, and since when they were accepted."""
+    """Which calls, of whom, by which agent, with which code, and when they were accepted."""
 
     owner: Name | None = None
+    agent: Name | None = None
+    code: Name | None = None
     since: Moment = 0.0
+    until: Moment | None = None
 
 
 def status_of(row: Row) -> Status:
@@ -69,7 +72,7 @@ async def walked(request: ApiRequest, where: WalkFilter) -> tuple[list[WalkedCal
     while True:
         spots, past = await request.api.crib.store.walk(where, past, limit=limit - len(page))
         own = [spot for spot in spots if spot.owner != OWNER]
-        page += await request.api.rooms.visible(own, request.principal)
+        page += await request.api.sessions.visible(own, request.principal)
         if past is None or len(page) >= limit or loop.time() > stop:
             return page, None if past is None else place(*past)
 
@@ -90,11 +93,15 @@ async def histories(request: ApiRequest, spots: list[WalkedCall]) -> AsyncIterat
             yield spot, History(spot.row.session, story)
 
 
-async def _entries(request: ApiRequest, where: WalkFilter, *, whose: bool = False) -> ApiReply:
+async def _entries(
+    request: ApiRequest, where: WalkFilter, *, whose: bool = False, agent: str | None = None
+) -> ApiReply:
     """A page of calls, which ends by its bytes too."""
     spots, next = await walked(request, where)
     entries, size = list[Raw](), 0
     async for spot, history in histories(request, spots):
+        if agent is not None and history.accepted.agent != agent:
+            continue
         more = {"session": spot.row.session, "owner": spot.owner} if whose else {}
         entries.append(Raw(encode(forms.listed(history, **more))))
         size += len(bytes(entries[-1]))
@@ -105,7 +112,7 @@ async def _entries(request: ApiRequest, where: WalkFilter, *, whose: bool = Fals
 
 async def calls(request: ApiRequest) -> ApiReply:
     """The calls of a session, in order of acceptance."""
-    session = await request.api.rooms.of(request.path[0], request.principal)
+    session = await request.api.sessions.of(request.path[0], request.principal)
     return await _entries(request, where_of(request.query)._replace(session=session.id, oldest_first=True))
 
 
@@ -114,7 +121,12 @@ async def all_calls(request: ApiRequest) -> ApiReply:
     query, owner = request.query, owner_of(request, request.query.owner)
     if query.owner not in (None, owner):
         return paged([])
-    return await _entries(request, where_of(query)._replace(owner=owner, since=query.since), whose=True)
+    where = where_of(query)._replace(owner=owner, since=query.since)
+    if query.until is not None:
+        where = where._replace(until=query.until)
+    if query.code is not None:
+        where = where._replace(states=("done",), codes=("" if query.code == "succeeded" else query.code,))
+    return await _entries(request, where, whose=True, agent=query.agent)
 
 
 class CallDetail(forms.EntryForm, omit_defaults=True):
@@ -158,7 +170,7 @@ async def call(request: ApiRequest) -> ApiReply:
 
 async def found(request: ApiRequest) -> tuple[Session, Row]:
     """The call that a path names."""
-    session = await request.api.rooms.of(request.path[0], request.principal)
+    session = await request.api.sessions.of(request.path[0], request.principal)
     await request.api.crib.store.flush()
     row = await request.api.crib.store.call(request.path[1])
     if row is None or row.session != session.id:
@@ -171,7 +183,8 @@ ROUTES = [
         "GET",
         "/v1/calls",
         all_calls,
-        "Calls of all sessions that you may see, the newest first, of one status, tool or owner. "
+        "Calls of all sessions that you may see, the newest first, of one status, code, tool, agent or owner, "
+        "and accepted in some time. "
         "A page may have few and yet a `next`: go on until there is none.",
         query=AllCalls,
         gives={200: forms.Entries},

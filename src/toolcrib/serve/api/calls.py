@@ -56,9 +56,9 @@ _OPTIONS = ("label", "key", "background", "wake", "timeout_s", "provider_id")
 async def make(request: ApiRequest) -> ApiReply:
     """Makes a call; its result, or the call where nobody waits for it."""
     api, body, principal = request.api, request.body, request.principal
-    session = api.rooms.known(request.path[0], principal) or await api.rooms.of(request.path[0], principal)
-    if api.crib.stock.pending and session.tool(body.tool) is None:
-        await api.crib.stock.settle(body.tool)
+    session = api.sessions.known(request.path[0], principal) or await api.sessions.of(request.path[0], principal)
+    if api.crib.registry.pending and session.tool(body.tool) is None:
+        await api.crib.registry.settle(body.tool)
     options = {name: value for name in _OPTIONS if (value := getattr(body, name)) is not None}
     if KEY in request.headers:
         options["key"] = _key(request.headers[KEY], body.key)

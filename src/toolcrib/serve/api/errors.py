@@ -83,6 +83,11 @@ class ApiError(Exception):
         return self.status, msgspec.json.encode(ErrorForm(self.detail)), headers
 
 
+def nowhere() -> ApiError:
+    """There is nothing at the path of a request, whichever part of the server looked."""
+    return ApiError("not_found", "There is nothing at this path", "/v1/openapi.json tells what is")
+
+
 def missing(what: str = "session") -> ApiError:
     """What somebody may not see is as unknown as what never was."""
     return ApiError("not_found", f"There is no such {what}")

@@ -28,7 +28,7 @@ class EventsQuery(Struct, forbid_unknown_fields=True):
 
 async def events(request: ApiRequest) -> ApiReply | None:
     """Events past `after`: a page, or a stream."""
-    row = await request.api.rooms.row(request.path[0], request.principal)
+    row = await request.api.sessions.row(request.path[0], request.principal)
     await request.api.crib.store.flush()  # what this process did before belongs to the page
     if request.query.follow or request.accepts(EVENTS):
         await _stream(request, row)
@@ -55,7 +55,7 @@ async def _page(request: ApiRequest, row: SessionRow) -> tuple[list[Raw], str | 
 
 async def event(request: ApiRequest) -> ApiReply:
     """One event with all of its values."""
-    row = await request.api.rooms.row(request.path[0], request.principal)
+    row = await request.api.sessions.row(request.path[0], request.principal)
     seq = request.path[1]
     if not seq.isascii() or not seq.isdecimal() or len(seq) > 15:
         raise missing("event")
@@ -68,7 +68,7 @@ async def event(request: ApiRequest) -> ApiReply:
 
 async def _stream(request: ApiRequest, row: SessionRow) -> None:
     api, query = request.api, request.query
-    row = await api.rooms.row(row.id, request.principal)
+    row = await api.sessions.row(row.id, request.principal)
     after = _after(request.headers.get(LAST), query.after)
     if after > row.seq:
         raise ApiError("invalid_arguments", f"Event {after} is not in this session's log", "begin with after=0")

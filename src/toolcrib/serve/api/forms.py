@@ -146,7 +146,10 @@ class EventForm(Struct):
 
 
 class SessionForm(Struct, omit_defaults=True):
-    """A session. `open` says that this server has it in memory; `waiting` and `running` count its calls."""
+    """A session. `open` says that this server has it in memory; `waiting` and `running` count its calls.
+
+    `findings` says which of its `grants` match nothing.
+    """
 
     id: str
     owner: str
@@ -158,6 +161,7 @@ class SessionForm(Struct, omit_defaults=True):
     running: int
     namespaces: Sequence[str] | None = None
     grants: Sequence[Json] | None = None
+    findings: Sequence[str] | None = None
     agent: str | None = None
 
 

@@ -7,10 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from toolcrib.serve.api.errors import ApiError
 from toolcrib.serve.principal import Principal
 from toolcrib.types import pace
+
+if TYPE_CHECKING:
+    from toolcrib._call.shared_limits import SharedLimits
 
 MOST_KNOWN = 100_000
 
@@ -46,7 +50,8 @@ class ServeLimits:
 class RequestLimiter:
     """Counts requests and streams. Its memory is bounded: who was not heard of for long is forgotten.
 
-    Where it is `shared`, a principal opens one more stream only while they have fewer than can still be opened.
+    Where it is `shared`, a principal opens one more stream only while they have fewer than can still be opened. The
+    rate is that of all processes at one port `together`, where there are several.
     """
 
     def __init__(self, limits: ServeLimits) -> None:
@@ -57,6 +62,7 @@ class RequestLimiter:
         self._under_way: dict[str, int] = {}
         self.open = 0
         self.shared = False
+        self.together: SharedLimits | None = None
 
     def enter(self, principal: Principal) -> None:
         """Counts a request that begins.
@@ -86,16 +92,23 @@ class RequestLimiter:
             del self._under_way[principal.name]
 
     def _count(self, principal: Principal, interval: float, burst: int) -> None:
-        now = monotonic()
-        ahead = max(self._ahead.get(principal.name, now), now)
-        wait = ahead - now - (burst - 1) * interval
+        spend = self._spend if self.together is None else self.together.spend
+        wait = spend(f"requests {principal.name}", interval, burst, monotonic())
         if wait > 0:
             raise ApiError(
                 "rate_limited", f"More than {self._limits.rate} requests", "come back later", retry_after=round(wait, 3)
             )
+
+    def _spend(self, name: str, interval: float, burst: int, now: float) -> float:
+        """Takes one from a rate, and returns 0; where nothing is left, how long to wait, and nothing is taken."""
+        ahead = max(self._ahead.get(name, now), now)
+        wait = ahead - now - (burst - 1) * interval
+        if wait > 0:
+            return wait
         if len(self._ahead) >= MOST_KNOWN:
-            self._ahead = {name: until for name, until in self._ahead.items() if until > now}
-        self._ahead[principal.name] = ahead + interval
+            self._ahead = {known: until for known, until in self._ahead.items() if until > now}
+        self._ahead[name] = ahead + interval
+        return 0.0
 
     def spare(self, principal: Principal) -> None:
         """Looks whether one more stream may be opened, for who has something to do before it is.

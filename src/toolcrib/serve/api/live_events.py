@@ -59,7 +59,7 @@ class _LiveReader:
         request, events = self._request, Found()
         owner = None if request.principal.admin else request.principal.name
         for row in await used_since(request.api.crib, since[0] - SLACK_S, owner):
-            if not await request.api.rooms.sees(row, request.principal):
+            if not await request.api.sessions.sees(row, request.principal):
                 continue
             self._sent[row.id, row.created_at] = await self._newest(row, since, events)
             if len(events) > 2 * MOST:
@@ -77,18 +77,18 @@ class _LiveReader:
             if not page:
                 return row.seq
             seq = page[-1].seq
-            if not await api.rooms.sees(row, self._request.principal, seq):  # it was widened meanwhile
+            if not await api.sessions.sees(row, self._request.principal, seq):  # it was widened meanwhile
                 return seq
             events += [(row, event) for event in page if (event.at, row.id, event.seq) > since]
         return seq
 
     def news(self, events: Found) -> None:
         """Takes what is new in all sessions."""
-        principal, rooms = self._request.principal, self._request.api.rooms
+        principal, cache = self._request.principal, self._request.api.sessions
         mine = [
             (row, event)
             for row, event in events
-            if event.seq > self._sent.get((row.id, row.created_at), 0) and rooms.knows(row, principal)
+            if event.seq > self._sent.get((row.id, row.created_at), 0) and cache.knows(row, principal)
         ]
         if mine:
             self._late.extend(map(_frame, mine))

@@ -29,7 +29,7 @@ class McpLogForm(Struct):
 
 
 def _server(request: ApiRequest) -> Mcp:
-    for source in request.api.crib.stock.sources:
+    for source in request.api.crib.registry.sources:
         if isinstance(source, Mcp) and source.name == request.path[0]:
             return source
     raise missing("MCP server")

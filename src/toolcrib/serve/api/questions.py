@@ -48,7 +48,7 @@ class QuestionsQuery(Struct, forbid_unknown_fields=True):
 
 async def session_questions(request: ApiRequest) -> ApiReply:
     """What is open in a session."""
-    session = await request.api.rooms.of(request.path[0], request.principal)
+    session = await request.api.sessions.of(request.path[0], request.principal)
     return paged([forms.question(one, session.owner) for one in await session.questions()])
 
 
@@ -86,7 +86,7 @@ async def _visible(request: ApiRequest, spot: WalkedCall, question: Question) ->
     """True if whoever asks may see a question: it is in a session of theirs, or put to them."""
     principal = request.principal
     if principal.admin or spot.owner == principal.name:
-        return bool(await request.api.rooms.visible([spot], principal))
+        return bool(await request.api.sessions.visible([spot], principal))
     row = await request.api.crib.store.session(spot.row.session)
     return row is not None and _put_to(principal, await request.api.crib._attach(row), question)
 
@@ -167,8 +167,8 @@ async def _answerable(request: ApiRequest) -> Session:
     """The session of a question that somebody may answer, also where it is not theirs."""
     crib, id = request.api.crib, request.path[0]
     row = await crib.store.session(id)
-    if row is not None and request.api.rooms.owns(row, request.principal):
-        return await request.api.rooms.of(id, request.principal)
+    if row is not None and request.api.sessions.owns(row, request.principal):
+        return await request.api.sessions.of(id, request.principal)
     call = await crib.store.call(request.body.question.rpartition("-")[0])
     if row is not None and call is not None and call.session == id and await _once_visible(request, row, call):
         return await crib._attach(row)

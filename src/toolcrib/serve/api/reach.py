@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from toolcrib.crib import Crib, authorize
+from toolcrib._session.permissions import authorize
+from toolcrib.crib import Crib
 from toolcrib.errors import Refused
 from toolcrib.events import Event
 from toolcrib.store import SessionRow

@@ -12,13 +12,11 @@ from urllib.parse import unquote
 
 import msgspec
 
-from toolcrib.serve.api.errors import ApiError
+from toolcrib.serve.api.errors import ApiError, nowhere
 from toolcrib.serve.asgi import JSON, Header
 
 if TYPE_CHECKING:
     from toolcrib.serve.api.request import ApiRequest
-
-PREFIX = "/v1"
 
 
 class ApiReply(NamedTuple):
@@ -86,11 +84,11 @@ class Table:
             if inner is None:
                 inner = node.get(_ANY)
                 if inner is None or not part or "%00" in part:  # no name holds a NUL, and not every store takes one
-                    raise ApiError("not_found", "There is nothing at this path", f"{PREFIX}/openapi.json tells what is")
+                    raise nowhere()
                 values.append(unquote(part) if "%" in part else part)
             node = inner
         if _HERE not in node:
-            raise ApiError("not_found", "There is nothing at this path", f"{PREFIX}/openapi.json tells what is")
+            raise nowhere()
         route = node[_HERE].get(method)
         if route is None:
             allowed = ", ".join(sorted(node[_HERE]))

@@ -85,14 +85,14 @@ async def listing(request: ApiRequest) -> ApiReply:
     """The calls that wait for their time."""
     api, query, principal = request.api, request.query, request.principal
     if query.session is not None:
-        session = await api.rooms.of(query.session, principal)
+        session = await api.sessions.of(query.session, principal)
         return json_reply(ScheduleList([_form(one) for one in await session.schedules()]))
     seen: dict[str, bool] = {}
     shown = []
     for one in await api.crib.schedules(owner_of(request, query.owner)):
         if one.session not in seen:
             row = await api.crib.store.session(one.session)
-            seen[one.session] = row is not None and await api.rooms.sees(row, principal)
+            seen[one.session] = row is not None and await api.sessions.sees(row, principal)
         if seen[one.session]:
             shown.append(_form(one))
     return json_reply(ScheduleList(shown))
@@ -101,7 +101,7 @@ async def listing(request: ApiRequest) -> ApiReply:
 async def make(request: ApiRequest) -> ApiReply:
     """Accepts a call that is made later."""
     body = request.body
-    session = await request.api.rooms.of(body.session, request.principal)
+    session = await request.api.sessions.of(body.session, request.principal)
     args = {} if body.args is UNSET else decode(bytes(body.args))
     names = ("after", "at", "when", "cron", "timezone", "missed", "limit", "label")
     try:
@@ -119,10 +119,10 @@ async def cancel(request: ApiRequest) -> ApiReply:
     api = request.api
     call = await api.crib.store.call(id)
     row = None if call is None else await api.crib.store.session(call.session)
-    if call is None or row is None or not await api.rooms.sees(row, request.principal):
+    if call is None or row is None or not await api.sessions.sees(row, request.principal):
         # Somebody else's is as unknown as one that never was.
         raise Refused("not_found", f"No such schedule: {id}")
-    session = await api.rooms.of(call.session, request.principal)
+    session = await api.sessions.of(call.session, request.principal)
     return json_reply(ScheduleCancelled(id, await session.cancel_schedule(id)))
 
 

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 class Me(Struct, omit_defaults=True):
-    """Who you are here, and what this server can do. Administrators see what commands are held by, too."""
+    """Who you are here, and what this server can do. Administrators see what commands are held by, too.
+
+    `trace_url` is where the trace of a call is looked at; `{trace}`, `{span}`, `{call}` and `{session}` are its ids.
+    """
 
     name: str
     roles: list[str]
@@ -28,6 +31,7 @@ class Me(Struct, omit_defaults=True):
     version: str
     features: dict[str, bool]
     protections: dict[str, bool] = {}
+    trace_url: str | None = None
 
 
 def told(api: Api, principal: Principal) -> Me:
@@ -36,12 +40,13 @@ def told(api: Api, principal: Principal) -> Me:
         principal.name,
         sorted(principal.roles),
         sorted(right for right in KNOWN if principal.may(right)),
-        list(api.rooms.allowed(principal)),
+        list(api.sessions.allowed(principal)),
         principal.auth,  # type: ignore[arg-type]
         principal.admin,
         __version__,
         {"agents": api.crib.agents is not None, "cluster": api.crib.pipeline.engine is not None, **api.features},
         api.protections if principal.admin else {},
+        api.trace_url,
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from toolcrib.crib import SESSION_ID, Crib
+from toolcrib._session.session_ids import SESSION_ID
+from toolcrib.crib import Crib
 from toolcrib.errors import Refused
 from toolcrib.serve.api.errors import ApiError, missing
 from toolcrib.serve.api.reach import Reaches, within
@@ -158,7 +159,7 @@ class SessionCache:
                 del self._used[id]
                 if id in self._opened:
                     self._opened.discard(id)
-                    self._crib._forget(session)
+                    self._crib._session_table.forget(session)
         self._timer = loop.call_later(self._idle_s, self._tidy) if self._used else None
 
     def close(self) -> None:

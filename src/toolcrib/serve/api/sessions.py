@@ -53,7 +53,7 @@ async def sessions(request: ApiRequest) -> ApiReply:
         more = len(page) == 500
         last = page[-1] if page else None
         fitting = [row for row in page if row.owner != OWNER and _fits(row, query, busy)]
-        rows += [row for row in fitting if await request.api.rooms.sees(row, request.principal)]
+        rows += [row for row in fitting if await request.api.sessions.sees(row, request.principal)]
     shown = rows[: query.limit]
     next = place(shown[-1].updated_at, shown[-1].id) if len(rows) > len(shown) else None
     return paged([await _listed(request, row, busy) for row in shown], next)
@@ -106,18 +106,19 @@ async def _one(request: ApiRequest, session: Session) -> forms.SessionForm:
         raise missing()
     form = await _listed(request, row, await _busy(request, session.id))
     form.namespaces, form.grants = session.namespaces, list(session.grants) or None
+    form.findings = [one.text for one in session.findings] or None
     return form
 
 
 async def session(request: ApiRequest) -> ApiReply:
     """One session."""
-    return json_reply(await _one(request, await request.api.rooms.of(request.path[0], request.principal)))
+    return json_reply(await _one(request, await request.api.sessions.of(request.path[0], request.principal)))
 
 
 async def open_session(request: ApiRequest) -> ApiReply:
     """Opens a session; 201 where it is new."""
     body = request.body
-    opened, made = await request.api.rooms.open(body.id, request.principal, body.namespaces, body.grants or ())
+    opened, made = await request.api.sessions.open(body.id, request.principal, body.namespaces, body.grants or ())
     return json_reply(await _one(request, opened), 201 if made else 200)
 
 
@@ -138,7 +139,7 @@ class ClosedForm(Struct):
 
 async def close(request: ApiRequest) -> ApiReply:
     """Logs out."""
-    session = await request.api.rooms.of(request.path[0], request.principal)
+    session = await request.api.sessions.of(request.path[0], request.principal)
     closed = await session.close(request.body.timeout)
     return json_reply(ClosedForm(*closed))
 
@@ -148,7 +149,7 @@ async def close(request: ApiRequest) -> ApiReply:
 
 async def set_user(request: ApiRequest) -> ApiReply:
     """What the client says of its user."""
-    session = await request.api.rooms.of(request.path[0], request.principal)
+    session = await request.api.sessions.of(request.path[0], request.principal)
     await session.set_user(request.body)
     return json_reply(UserForm(dict(session.user)))
 
@@ -162,7 +163,7 @@ class Narrower(Struct, forbid_unknown_fields=True):
 
 async def narrow(request: ApiRequest) -> ApiReply:
     """Takes rights away."""
-    session, body = await request.api.rooms.of(request.path[0], request.principal), request.body
+    session, body = await request.api.sessions.of(request.path[0], request.principal), request.body
     if body.namespaces is None and not body.grants:
         raise ApiError("invalid_arguments", "There is nothing to narrow", "send namespaces or grants")
     await session.narrow(namespaces=body.namespaces, grants=body.grants)
@@ -183,7 +184,7 @@ class StoppedForm(Struct):
 
 async def interrupt(request: ApiRequest) -> ApiReply:
     """Stops what runs or waits."""
-    session = await request.api.rooms.of(request.path[0], request.principal)
+    session = await request.api.sessions.of(request.path[0], request.principal)
     return json_reply(StoppedForm(await session.interrupt(background=request.body.background)))
 
 

@@ -2,18 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
+from toolcrib._session.statistics import NumbersOf
 from toolcrib.errors import ToolcribError, ToolFailure
 from toolcrib.serve.api.errors import ApiError
 from toolcrib.serve.api.request import ApiRequest, json_reply
 from toolcrib.serve.api.router import ApiReply, Route
+from toolcrib.serve.api.statistics import LastCall, StatsQuery, counted, last_calls, sources_of
 from toolcrib.serve.managed_sources import ManagedSources, SourceTest
 from toolcrib.serve.source_entry import SourceEntry
 from toolcrib.sources import Source
+from toolcrib.store import WalkFilter
+from toolcrib.types import CODES
+
+DAY_S = 86400.0
+LAST_FAILURES = 200
+"""Among so many failures the last one of each source is looked for."""
+
+
+class SourcesQuery(Struct, forbid_unknown_fields=True):
+    """With `seconds`, the calls that ended within them are counted for each source."""
+
+    seconds: Annotated[float, Meta(ge=1, le=DAY_S)] | None = None
+
+
+class SourceCalls(Struct, omit_defaults=True):
+    """Calls of tools of a source that ended lately: how many, how long they took, and the last that failed."""
+
+    calls: int
+    failures: int
+    p50_ms: float | None = None
+    p95_ms: float | None = None
+    last_failure: LastCall | None = None
 
 
 class SourceDetails(Struct, omit_defaults=True):
@@ -29,6 +53,7 @@ class SourceDetails(Struct, omit_defaults=True):
     entry: dict[str, Any] | None = None
     added_at: float | None = None
     by: str | None = None
+    recent: SourceCalls | None = None
 
 
 class SourceList(Struct):
@@ -64,12 +89,12 @@ def _entry(body: SourceEntry) -> SourceEntry:
 
 def _forms(request: ApiRequest) -> list[SourceDetails]:
     """All sources by name; those of one name are one row."""
-    managed, stock = _sources(request), request.api.crib.stock
+    managed, registry = _sources(request), request.api.crib.registry
     rows: dict[str, SourceDetails] = {}
-    for source in stock.configured:
+    for source in registry.configured:
         if source.name not in rows:
             rows[source.name] = _form(request, source.name, source)
-    running = {source.name: source for source in stock.sources}
+    running = {source.name: source for source in registry.sources}
     for name, added in managed.added.items():
         if name not in rows:
             form = _form(request, name, running.get(name), added_kind(added.entry))
@@ -85,12 +110,12 @@ def added_kind(entry: SourceEntry | None) -> str:
 
 
 def _form(request: ApiRequest, name: str, source: Source | None, kind: str | None = None) -> SourceDetails:
-    managed, stock = _sources(request), request.api.crib.stock
+    managed, registry = _sources(request), request.api.crib.registry
     enabled = name not in managed.disabled
-    health = None if source is None or source not in stock.sources else source.health_of(None)
+    health = None if source is None or source not in registry.sources else source.health_of(None)
     problem = managed.problems.get(name, "")
     status = "disabled" if not enabled else "unavailable" if health is None else health.status
-    tools = sum(len(stock.tools_of(one)) for one in stock.sources if one.name == name)
+    tools = sum(len(registry.tools_of(one)) for one in registry.sources if one.name == name)
     reason = problem or ("" if health is None or not enabled else health.reason)
     return SourceDetails(name, kind or type(source).__name__, "configured", enabled, status, tools, reason)
 
@@ -105,7 +130,24 @@ def _tested(test: SourceTest) -> ApiReply:
 
 async def sources(request: ApiRequest) -> ApiReply:
     """All sources."""
-    return json_reply(SourceList(_forms(request)))
+    forms, seconds = _forms(request), request.query.seconds
+    if seconds is not None:
+        recent = await counted(request, StatsQuery(seconds=seconds, by="source"))
+        numbers = {group.name: group for group in recent.groups}
+        names, failed = sources_of(request), dict[str, LastCall]()
+        where = WalkFilter("ended", states=("done",), codes=CODES, since=recent.since)
+        for call in await last_calls(request, where, LAST_FAILURES):
+            failed.setdefault(names.get(call.tool, ""), call)
+        for form in forms:
+            form.recent = _recent(numbers.get(form.name), failed.get(form.name))
+    return json_reply(SourceList(forms))
+
+
+def _recent(numbers: NumbersOf | None, last_failure: LastCall | None) -> SourceCalls:
+    if numbers is None:
+        return SourceCalls(0, 0)
+    failures = sum(numbers.failures.values())
+    return SourceCalls(numbers.calls, failures, numbers.p50_ms, numbers.p95_ms, last_failure if failures else None)
 
 
 async def add(request: ApiRequest) -> ApiReply:
@@ -133,7 +175,7 @@ async def test(request: ApiRequest) -> ApiReply:
     except (ToolFailure, ToolcribError) as error:
         return _tested(SourceTest(ok=False, problem=str(error), tools=[]))
     health = source.health_of(None)
-    tools = [tool.id for tool in request.api.crib.stock.tools_of(source)]
+    tools = [tool.id for tool in request.api.crib.registry.tools_of(source)]
     return _tested(SourceTest(health.status != "unavailable", health.reason, tools))
 
 
@@ -144,7 +186,7 @@ def _running(request: ApiRequest, name: str) -> Source:
         Refused, ApiError: there is none, or it is disabled.
     """
     _sources(request).check_name(name)
-    for source in request.api.crib.stock.sources:
+    for source in request.api.crib.registry.sources:
         if source.name == name:
             return source
     raise ApiError("conflict", f"The source '{name}' is disabled", "enable it first")
@@ -185,7 +227,15 @@ async def remove(request: ApiRequest) -> ApiReply:
 
 
 ROUTES = [
-    Route("GET", "/v1/sources", sources, "The sources of tools, and how they are.", "admin", gives={200: SourceList}),
+    Route(
+        "GET",
+        "/v1/sources",
+        sources,
+        "The sources of tools, and how they are.",
+        "admin",
+        query=SourcesQuery,
+        gives={200: SourceList},
+    ),
     Route(
         "POST",
         "/v1/sources",

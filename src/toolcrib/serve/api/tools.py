@@ -22,13 +22,14 @@ FACETS = ("namespace", "source", "effect", "health")
 
 
 class ToolsQuery(Struct, forbid_unknown_fields=True):
-    """Which tools: `q` are words that they mention."""
+    """Which tools: `q` are words that they mention, `changed` those that changed since they were accepted."""
 
     q: Text | None = None
     namespace: Name | None = None
     source: Name | None = None
     effect: Effect | None = None
     health: Status | None = None
+    changed: bool = False
     after: Text | None = None
     limit: Limit = 100
 
@@ -99,9 +100,9 @@ NOT_TOLD = "Its source is not well; who looks after the server sees why"
 
 def _healths(request: ApiRequest) -> Healths:
     """The tools that are not well: by how their last calls ended, and before that by the word of their source."""
-    stock, metrics = request.api.crib.stock, request.api.metrics
+    registry, metrics = request.api.crib.registry, request.api.metrics
     failing = {} if metrics is None else {id: Health("degraded", why) for id, why in metrics.out_of_order().items()}
-    reported = ((tool.id, stock.health(tool)) for tool in stock.telling)
+    reported = ((tool.id, registry.health(tool)) for tool in registry.telling)
     return failing | {id: _for(request, health) for id, health in reported if health.status != "ok"}
 
 
@@ -160,7 +161,7 @@ def _detail(request: ApiRequest, tool: Tool) -> ToolDetail:
 def open_tools(request: ApiRequest) -> list[Tool]:
     """The tools of the crib that are open to whoever asks."""
     api = request.api
-    return list(api.crib.catalog.view(api.rooms.allowed(request.principal)).tools)
+    return list(api.crib.catalog.view(api.sessions.allowed(request.principal)).tools)
 
 
 def _mention(tools: list[Tool], words: list[str]) -> list[Tool]:
@@ -177,6 +178,8 @@ def _sorted_out(query: Any, tools: list[Tool], healths: Healths) -> tuple[list[T
     fitting = []
     for tool in _mention(tools, (query.q or "").lower().split()):
         kinds = (tool.namespace, tool.source, tool.does, healths[tool.id].status if tool.id in healths else "ok")
+        if query.changed and not tool.changed:
+            continue
         missed = [n for n, kind in wanted if kinds[n] != kind]
         if not missed:
             fitting.append(tool)
@@ -188,10 +191,10 @@ def _sorted_out(query: Any, tools: list[Tool], healths: Healths) -> tuple[list[T
 
 def _unwell(request: ApiRequest) -> list[SourceForm]:
     """The sources that are not well and whose tools whoever asks may use."""
-    allowed = request.api.rooms.allowed(request.principal)
+    allowed = request.api.sessions.allowed(request.principal)
     return [
         SourceForm(source.name, health.status, _for(request, health).reason)
-        for source, health in request.api.crib.stock.unwell()
+        for source, health in request.api.crib.registry.unwell()
         if any(fnmatchcase(name, one) for name in source.namespaces for one in allowed)
     ]
 
@@ -210,7 +213,7 @@ def _page(request: ApiRequest, tools: list[Tool], names: dict[str, str]) -> ApiR
 
 async def tools(request: ApiRequest) -> ApiReply:
     """The tools that are open to whoever asks."""
-    await request.api.crib.stock.settle()
+    await request.api.crib.registry.settle()
     return _page(request, open_tools(request), {})
 
 
@@ -224,8 +227,8 @@ async def tool(request: ApiRequest) -> ApiReply:
 
 async def session_tools(request: ApiRequest) -> ApiReply:
     """The tools of a session, with the names that a model sees."""
-    await request.api.crib.stock.settle()
-    session = await request.api.rooms.of(request.path[0], request.principal)
+    await request.api.crib.registry.settle()
+    session = await request.api.sessions.of(request.path[0], request.principal)
     names = {tool.id: name for name, tool in session.model_tools().items()}
     return _page(request, session.tools(), names)
 
@@ -238,7 +241,7 @@ class ClientToolsForm(Struct, forbid_unknown_fields=True):
 
 async def offer(request: ApiRequest) -> ApiReply:
     """Takes tools that the client runs."""
-    session = await request.api.rooms.of(request.path[0], request.principal)
+    session = await request.api.sessions.of(request.path[0], request.principal)
     await session.offer(request.body.tools)
     items = [ToolForm(**_parts(tool, {})) for tool in session.client_tools]
     return paged(items, total=len(items))
@@ -249,6 +252,7 @@ class WhyRequest(Struct, forbid_unknown_fields=True):
 
     tool: Annotated[str, Meta(min_length=1, max_length=1000)]
     args: Raw | UnsetType = UNSET
+    agent: Annotated[str, Meta(min_length=1, max_length=1000)] | None = None
 
 
 class WhyForm(Struct):
@@ -264,8 +268,10 @@ class WhyForm(Struct):
 
 async def why(request: ApiRequest) -> ApiReply:
     """The verdict on a call without making it."""
-    session, body = await request.api.rooms.of(request.path[0], request.principal), request.body
-    explained = session.why(body.tool, b"{}" if body.args is UNSET else bytes(body.args))
+    session, body = await request.api.sessions.of(request.path[0], request.principal), request.body
+    if body.agent is not None:
+        await session._trace_origins()
+    explained = session.why(body.tool, b"{}" if body.args is UNSET else bytes(body.args), agent=body.agent)
     return json_reply({**explained.data(), "lines": explained.lines()})
 
 

@@ -21,8 +21,8 @@ LINES = (b"content-type", b"application/x-ndjson")
 
 async def export(request: ApiRequest) -> ApiReply | None:
     """Sends a session as lines."""
-    await request.api.rooms.of(request.path[0], request.principal)
-    row = await request.api.rooms.row(request.path[0], request.principal)
+    await request.api.sessions.of(request.path[0], request.principal)
+    row = await request.api.sessions.row(request.path[0], request.principal)
     name = f'attachment; filename="{row.id.replace(":", "_")}.jsonl"'
     headers = [LINES, (b"content-disposition", name.encode())]
     await request.send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -56,7 +56,7 @@ class DeleteQuery(Struct, forbid_unknown_fields=True):
 
 async def delete(request: ApiRequest) -> ApiReply:
     """Deletes a session."""
-    session = await request.api.rooms.of(request.path[0], request.principal)
+    session = await request.api.sessions.of(request.path[0], request.principal)
     if session is None:
         raise missing()
     actor = request.principal.name

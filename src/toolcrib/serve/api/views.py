@@ -44,7 +44,7 @@ class ListsForm(Struct):
 
 async def lists(request: ApiRequest) -> ApiReply:
     """The three lists of a session."""
-    session, at = await request.api.rooms.of(request.path[0], request.principal), request.query.at
+    session, at = await request.api.sessions.of(request.path[0], request.principal), request.query.at
     await request.api.crib.store.flush()
     rows = await _open(request.api.crib.store, session.id, at) + await _done(request, session.id)
     sorted_out: dict[str, list[forms.EntryForm]] = {"unresolved": [], "ongoing": [], "completed": []}
@@ -111,7 +111,7 @@ class StateForm(Struct, omit_defaults=True):
 
 async def state(request: ApiRequest) -> ApiReply:
     """The state of a session."""
-    session, crib = await request.api.rooms.of(request.path[0], request.principal), request.api.crib
+    session, crib = await request.api.sessions.of(request.path[0], request.principal), request.api.crib
     await crib.store.flush()
     if request.query.at is None:
         await session._reload_state()
@@ -151,7 +151,8 @@ class OutputForm(Struct, omit_defaults=True):
 
 async def output(request: ApiRequest) -> ApiReply:
     """A piece of an output that was too large for its result."""
-    session, query, id = await request.api.rooms.of(request.path[0], request.principal), request.query, request.path[1]
+    session = await request.api.sessions.of(request.path[0], request.principal)
+    query, id = request.query, request.path[1]
     text = await session.output(id, query.offset, query.limit)
     total = len(await request.api.crib.store.kept(session.id, id) or b"")
     end = query.offset + query.limit
@@ -160,7 +161,7 @@ async def output(request: ApiRequest) -> ApiReply:
 
 async def file(request: ApiRequest) -> ApiReply:
     """The bytes of a file. A browser shows pictures, and runs nothing of what stands in a file."""
-    session = await request.api.rooms.of(request.path[0], request.principal)
+    session = await request.api.sessions.of(request.path[0], request.principal)
     data = await session.file(request.path[1])
     type = guessed_type(data).encode()
     return ApiReply(data, headers=((b"content-type", type), *(_PICTURE if type.startswith(b"image/") else _DOWNLOAD)))

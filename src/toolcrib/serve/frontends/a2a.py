@@ -100,10 +100,10 @@ def _failed(id: Any, code: int, message: str) -> ApiReply:
 # Tasks
 
 
-async def _folded(talk: FrontendSession, run: str) -> Task:
-    task = Task(talk.session.id, run)
+async def _folded(conversation: FrontendSession, run: str) -> Task:
+    task = Task(conversation.session.id, run)
     exists = False
-    async for event in talk.session.events(follow=False):
+    async for event in conversation.session.events(follow=False):
         exists = exists or event.fields.get("run") == run
         task.take(event)
     if not exists:
@@ -116,11 +116,11 @@ async def _task(request: ApiRequest, params: Mapping[str, Any]) -> tuple[Fronten
     run, at, session = str(params.get("id")).partition("@")
     if not at:
         raise RpcError(NOT_FOUND, "There is no such task")
-    row = await request.api.rooms.row(session, request.principal)
+    row = await request.api.sessions.row(session, request.principal)
     if row.owner != request.principal.name:  # who looks after the server sees it, and does not speak in it
         raise RpcError(NOT_FOUND, "There is no such task")
-    talk = await FrontendSession.open(request.api, request.principal, session, request.path[0])
-    return talk, await _folded(talk, run)
+    conversation = await FrontendSession.open(request.api, request.principal, session, request.path[0])
+    return conversation, await _folded(conversation, run)
 
 
 # Methods
@@ -128,6 +128,9 @@ async def _task(request: ApiRequest, params: Mapping[str, Any]) -> tuple[Fronten
 
 async def _sent(request: ApiRequest, params: Mapping[str, Any]) -> tuple[Task, AsyncIterator[Event]]:
     """Takes a message: to a task that waits, or for a new one."""
+    configuration = params.get("configuration")
+    if isinstance(configuration, dict) and any("ushNotificationConfig" in key for key in configuration):
+        raise RpcError(PUSH, "Push notifications are not supported: stream the task, or ask for it again")
     message = params.get("message")
     if not isinstance(message, dict) or not isinstance(message.get("parts"), list):
         raise RpcError(BAD_PARAMS, "`message` with `parts` is missing")
@@ -138,19 +141,19 @@ async def _sent(request: ApiRequest, params: Mapping[str, Any]) -> tuple[Task, A
     if message.get("taskId"):
         if not text and data is None:
             raise RpcError(BAD_PARAMS, "A task that waits is answered by a text or data, not by a file")
-        talk, task = await _task(request, {"id": message["taskId"]})
+        conversation, task = await _task(request, {"id": message["taskId"]})
         if task.state != "INPUT_REQUIRED":
             raise RpcError(UNSUPPORTED, f"The task does not wait for a message: it is {task.state}")
-        before = await talk.seen()
-        await _answer(talk, task, text, data)
+        before = await conversation.seen()
+        await _answer(conversation, task, text, data)
         task.state, task.status_parts = "WORKING", None
-        return task, await talk.rest(before)
+        return task, await conversation.rest(before)
     context = message.get("contextId") or f"a2a-{secrets.token_hex(8)}"
-    talk = await FrontendSession.open(request.api, request.principal, str(context), request.path[0])
+    conversation = await FrontendSession.open(request.api, request.principal, str(context), request.path[0])
     key = f"{KEY}{message['messageId']}" if message.get("messageId") else None
-    events = await talk.say(files or encode(data).decode(), request.path[0], key)
+    events = await conversation.say(files or encode(data).decode(), request.path[0], key)
     first = await _while_here(request, _first(events))
-    task = Task(talk.session.id, first.fields["run"])
+    task = Task(conversation.session.id, first.fields["run"])
     task.take(first)
     return task, events
 
@@ -162,7 +165,7 @@ async def _first(events: AsyncIterator[Event]) -> Event:
     raise RpcError(BROKEN, "The message was not taken")
 
 
-async def _answer(talk: FrontendSession, task: Task, text: str, data: Any) -> None:
+async def _answer(conversation: FrontendSession, task: Task, text: str, data: Any) -> None:
     """A message answers the question that it names, or all that the task waits for; of other calls none."""
     named = data.get("question") if isinstance(data, dict) else None
     wanted = [question for question in task.wanted if named in (None, question["id"])]
@@ -171,12 +174,12 @@ async def _answer(talk: FrontendSession, task: Task, text: str, data: Any) -> No
     for question in wanted:
         if question["kind"] != "confirm":
             value = data["value"] if isinstance(data, dict) and "value" in data else text if data is None else data
-            await talk.answer(question["id"], "accept", value)
+            await conversation.answer(question["id"], "accept", value)
         else:
             fields = data if isinstance(data, dict) else {"approved": data}
             yes = text.strip().lower() in YES if data is None else approved(fields.get("approved"))
             reason = fields.get("reason") or (None if yes else text)
-            await talk.answer(question["id"], "accept" if yes else "decline", reason=reason and str(reason))
+            await conversation.answer(question["id"], "accept" if yes else "decline", reason=reason and str(reason))
 
 
 async def _send(request: ApiRequest, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -223,12 +226,12 @@ async def _get(request: ApiRequest, params: Mapping[str, Any]) -> dict[str, Any]
 
 
 async def _cancel(request: ApiRequest, params: Mapping[str, Any]) -> dict[str, Any]:
-    talk, task = await _task(request, params)
+    conversation, task = await _task(request, params)
     if task.state not in ("WORKING", "INPUT_REQUIRED"):
         raise RpcError(NOT_CANCELABLE, f"The task is over: {task.state}")
-    await talk.session.interrupt()
-    await talk.agents.settled(talk.session)
-    return (await _folded(talk, task.run)).form()
+    await conversation.session.interrupt()
+    await conversation.agents.settled(conversation.session)
+    return (await _folded(conversation, task.run)).form()
 
 
 async def _list(request: ApiRequest, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -236,10 +239,10 @@ async def _list(request: ApiRequest, params: Mapping[str, Any]) -> dict[str, Any
 
 
 async def _subscribe(request: ApiRequest, params: Mapping[str, Any]) -> tuple[Task, AsyncIterator[Event]]:
-    talk, task = await _task(request, params)
+    conversation, task = await _task(request, params)
     if task.state != "WORKING":
         raise RpcError(UNSUPPORTED, f"Nothing goes on in the task: it is {task.state}")
-    return task, await talk.rest()
+    return task, await conversation.rest()
 
 
 METHODS = {"SendMessage": _send, "GetTask": _get, "CancelTask": _cancel, "ListTasks": _list}

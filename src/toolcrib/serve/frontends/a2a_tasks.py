@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
 from toolcrib.events import Event
+from toolcrib.origins.passages import origins_of
 from toolcrib.serve.api.errors import ApiError
 from toolcrib.serve.api.pages import Text, place, read_place
 from toolcrib.serve.api.request import ApiRequest
@@ -123,17 +124,32 @@ class Task:
 def _question_parts(question: Mapping[str, Any]) -> list[dict[str, Any]]:
     names = ("id", "kind", "tool", "arguments", "schema")
     fields = {name: question[name] for name in names if question.get(name) is not None}
+    if origins := origins_of(question.get("data")):
+        fields["origins"] = origins
     return [{"text": question["prompt"]}, {"data": {"question": fields}}]
 
 
 # All of them
 
 
+TaskState = Literal[
+    "TASK_STATE_UNSPECIFIED",
+    "TASK_STATE_SUBMITTED",
+    "TASK_STATE_WORKING",
+    "TASK_STATE_COMPLETED",
+    "TASK_STATE_FAILED",
+    "TASK_STATE_CANCELED",
+    "TASK_STATE_INPUT_REQUIRED",
+    "TASK_STATE_REJECTED",
+    "TASK_STATE_AUTH_REQUIRED",
+]
+
+
 class TaskQuery(Struct, rename="camel"):
     """Which tasks to list, and how many at a time."""
 
     context_id: Text = ""
-    status: Text | None = None
+    status: TaskState | None = None
     page_size: Annotated[int, Meta(ge=1, le=100)] | None = None
     page_token: Text = ""
     status_timestamp_after: datetime | None = None
@@ -180,13 +196,13 @@ def _place(task: Task) -> tuple[float, str]:
 
 async def _sessions(request: ApiRequest, context: str) -> list[Session]:
     """One context, or those of whoever asks that they may still use."""
-    rooms, principal = request.api.rooms, request.principal
+    cache, principal = request.api.sessions, request.principal
     if context:
-        return [await rooms.of(await session_of(request.api, principal, context), principal)]
+        return [await cache.of(await session_of(request.api, principal, context), principal)]
     sessions = []
     for row in await request.api.crib.store.sessions(principal.name, limit=CONTEXTS):
         try:
-            sessions.append(await rooms.of(row.id, principal))
+            sessions.append(await cache.of(row.id, principal))
         except ApiError:
             continue
     return sessions

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from toolcrib.events import Event
+from toolcrib.origins.passages import origins_of
 from toolcrib.serve.api.errors import ApiError, ErrorDetail
 from toolcrib.serve.api.request import ApiRequest
 from toolcrib.serve.api.router import ApiReply, Route
@@ -68,39 +69,41 @@ async def post(request: ApiRequest) -> None:
     body: RunInput = request.body
     request.api.gate.spare(request.principal)
     message = _last_message(body.messages)
-    talk = await FrontendSession.open(request.api, request.principal, body.threadId, request.path[0], whole=True)
-    await _prepare(talk, body)
-    before = await talk.seen()
-    if await _answered(talk, body):
-        events = await talk.rest(before)
+    conversation = await FrontendSession.open(
+        request.api, request.principal, body.threadId, request.path[0], whole=True
+    )
+    await _prepare(conversation, body)
+    before = await conversation.seen()
+    if await _answered(conversation, body):
+        events = await conversation.rest(before)
     elif message is not None:
-        events = await talk.say(message[1], request.path[0], message[0])
+        events = await conversation.say(message[1], request.path[0], message[0])
     else:
-        begun = await talk.going()
+        begun = await conversation.going()
         if begun is None:
             raise ApiError("invalid_arguments", "There is nothing to do", "send a message of the user, or `resume`")
-        events = await talk.rest(begun)
-    await stream(request, AguiRun(talk, body.threadId, body.runId), events)
+        events = await conversation.rest(begun)
+    await stream(request, AguiRun(conversation, body.threadId, body.runId), events)
 
 
 async def attach(request: ApiRequest) -> ApiReply | None:
     """The run of a thread that goes on right now, from its beginning."""
     thread = request.path[1]
-    talk = await FrontendSession.found(request.api, request.principal, thread, request.path[0], whole=True)
-    begun = None if talk is None else await talk.going()
-    if talk is None or begun is None:
+    conversation = await FrontendSession.found(request.api, request.principal, thread, request.path[0], whole=True)
+    begun = None if conversation is None else await conversation.going()
+    if conversation is None or begun is None:
         return ApiReply(b"", 204)
-    await stream(request, AguiRun(talk, thread, f"attached-{begun}"), await talk.rest(begun))
+    await stream(request, AguiRun(conversation, thread, f"attached-{begun}"), await conversation.rest(begun))
     return None
 
 
-async def _prepare(talk: FrontendSession, body: RunInput) -> None:
+async def _prepare(conversation: FrontendSession, body: RunInput) -> None:
     """Offers what the front end can do, and tells what it knows, where that is news."""
     tools = [
         {"name": tool.name, "description": tool.description or tool.name, "input_schema": tool.parameters or NOTHING}
         for tool in body.tools
     ]
-    session = talk.session
+    session = conversation.session
     known = [(tool.name, tool.description, tool.input_schema) for tool in session.client_tools]
     if known != [(tool["name"], tool["description"], tool["input_schema"]) for tool in tools]:
         await session.offer(tools)
@@ -120,38 +123,38 @@ def _last_message(messages: list[dict[str, Any]]) -> tuple[str | None, Said] | N
     return f"ag-ui:{last['id']}" if last.get("id") else None, text
 
 
-async def _answered(talk: FrontendSession, body: RunInput) -> bool:
+async def _answered(conversation: FrontendSession, body: RunInput) -> bool:
     """Take answers to interrupts and results of the front end's tools; return True if there were any."""
-    waiting = await talk.open_questions()
+    waiting = await conversation.open_questions()
     calls = {question.call: question for question in waiting.values()}
     any_answer = False
     for one in body.resume:
         question = waiting.pop(one.interruptId, None)
         if question is not None:
-            await _resume(talk, question, one)
+            await _resume(conversation, question, one)
             any_answer = True
     for message in body.messages:
         question = calls.pop(str(message.get("toolCallId")), None) if message.get("role") == "tool" else None
         if question is not None and question.kind == "client":
             if message.get("error"):
-                await talk.answer(question.id, "fail", reason=str(message["error"]))
+                await conversation.answer(question.id, "fail", reason=str(message["error"]))
             else:
-                await talk.answer(question.id, "accept", _value(message.get("content")))
+                await conversation.answer(question.id, "accept", _value(message.get("content")))
             any_answer = True
     return any_answer
 
 
-async def _resume(talk: FrontendSession, question: Question, resume: Resume) -> None:
+async def _resume(conversation: FrontendSession, question: Question, resume: Resume) -> None:
     payload = resume.payload
     if resume.status != "resolved":
-        await talk.answer(question.id, "decline")
+        await conversation.answer(question.id, "decline")
     elif question.kind != "confirm":
-        await talk.answer(question.id, "accept", payload)
+        await conversation.answer(question.id, "accept", payload)
     else:
         data: Mapping[str, Any] = payload if isinstance(payload, Mapping) else {"approved": payload}
         yes, reason = approved(data.get("approved")), data.get("reason")
         more = {"arguments": data["arguments"]} if yes and data.get("arguments") is not None else {}
-        await talk.answer(question.id, "accept" if yes else "decline", reason=reason and str(reason), **more)
+        await conversation.answer(question.id, "accept" if yes else "decline", reason=reason and str(reason), **more)
 
 
 def _value(content: Any) -> Any:
@@ -167,8 +170,8 @@ def _value(content: Any) -> Any:
 class AguiRun:
     """Turns the events of a run into those of AG-UI. Events of an agent within it carry the name of its run."""
 
-    def __init__(self, talk: FrontendSession, thread: str, run: str) -> None:
-        self._talk = talk
+    def __init__(self, conversation: FrontendSession, thread: str, run: str) -> None:
+        self._conversation = conversation
         self._ids = {"threadId": thread, "runId": run}
         self._within: dict[str, str] = {}
         self._calls: dict[str, str] = {}
@@ -182,7 +185,7 @@ class AguiRun:
     def begin(self) -> Iterator[bytes]:
         """The start of the run, and the state that it finds."""
         yield _event("RUN_STARTED", **self._ids, protocolVersion=PROTOCOL)
-        yield _event("STATE_SNAPSHOT", snapshot=dict(self._talk.session.state.now))
+        yield _event("STATE_SNAPSHOT", snapshot=dict(self._conversation.session.state.now))
 
     def end(self) -> Iterable[bytes]:
         """The end of a run that did not say how it ended."""
@@ -262,7 +265,7 @@ class AguiRun:
 
     def _state(self, event: Event) -> Iterator[bytes]:
         if event.fields.get("state"):
-            yield _event("STATE_SNAPSHOT", snapshot=dict(self._talk.session.state.now))
+            yield _event("STATE_SNAPSHOT", snapshot=dict(self._conversation.session.state.now))
 
     def _on_answered(self, event: Event, sub: str | None) -> Iterator[bytes]:
         self._questions.pop(event.fields["question"], None)
@@ -292,7 +295,7 @@ class AguiRun:
 
     def _on_done(self, event: Event, sub: str | None) -> Iterator[bytes]:
         data, failure = event.fields, event.fields.get("failure")
-        files = shown(self._talk.session.id, data.get("content"))
+        files = shown(self._conversation.session.id, data.get("content"))
         content: Any = (
             failure_line(failure) if failure else [_content(one) for one in files] or _shown(data.get("data"))
         )
@@ -365,7 +368,12 @@ def _interrupt(question: Mapping[str, Any]) -> dict[str, Any]:
         "message": question["prompt"],
         "toolCallId": question["call"],
         "expiresAt": until,
-        "metadata": {"tool": question["tool"], "arguments": question["arguments"], "offer": question.get("offer")},
+        "metadata": {
+            "tool": question["tool"],
+            "arguments": question["arguments"],
+            "offer": question.get("offer"),
+            "origins": origins_of(question.get("data")),
+        },
     }
     schema = APPROVAL if confirms else question.get("schema")
     return interrupt | ({"responseSchema": schema} if schema else {})

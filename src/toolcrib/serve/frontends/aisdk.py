@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from toolcrib.events import Event
+from toolcrib.origins.passages import origins_of
 from toolcrib.serve.api.errors import ApiError, ErrorDetail
 from toolcrib.serve.api.request import ApiRequest
 from toolcrib.serve.api.router import ApiReply, Route
@@ -50,24 +51,26 @@ async def post(request: ApiRequest) -> None:
     request.api.gate.spare(request.principal)
     last = body.messages[-1]
     message = _message(last) if last.role == "user" else ""
-    talk = await FrontendSession.open(request.api, request.principal, body.id, request.path[0])
+    conversation = await FrontendSession.open(request.api, request.principal, body.id, request.path[0])
     if message:
         key = None if body.trigger == "regenerate-message" or last.id is None else f"ai-sdk:{last.id}"
-        events = await talk.say(message, request.path[0], key)
+        events = await conversation.say(message, request.path[0], key)
     else:
-        before = await talk.seen()
-        await _answer(talk, last.parts)
-        events = await talk.rest(before)
-    await stream(request, MessageParts(request.path[0], talk.session.id), events, HEADERS)
+        before = await conversation.seen()
+        await _answer(conversation, last.parts)
+        events = await conversation.rest(before)
+    await stream(request, MessageParts(request.path[0], conversation.session.id), events, HEADERS)
 
 
 async def attach(request: ApiRequest) -> ApiReply | None:
     """The run of a chat that goes on right now, from its beginning."""
-    talk = await FrontendSession.found(request.api, request.principal, request.path[1], request.path[0])
-    begun = None if talk is None else await talk.going()
-    if talk is None or begun is None:
+    conversation = await FrontendSession.found(request.api, request.principal, request.path[1], request.path[0])
+    begun = None if conversation is None else await conversation.going()
+    if conversation is None or begun is None:
         return ApiReply(b"", 204)
-    await stream(request, MessageParts(request.path[0], talk.session.id), await talk.rest(begun), HEADERS)
+    await stream(
+        request, MessageParts(request.path[0], conversation.session.id), await conversation.rest(begun), HEADERS
+    )
     return None
 
 
@@ -78,9 +81,9 @@ def _message(message: UiMessage) -> Said:
     return content
 
 
-async def _answer(talk: FrontendSession, parts: list[dict[str, Any]]) -> None:
+async def _answer(conversation: FrontendSession, parts: list[dict[str, Any]]) -> None:
     """Takes the approvals and outputs of a message; what was answered before is passed over."""
-    waiting = await talk.open_questions()
+    waiting = await conversation.open_questions()
     by_call = {question.call: question for question in waiting.values()}
     any_answer = not waiting
     for part in parts:
@@ -89,11 +92,11 @@ async def _answer(talk: FrontendSession, parts: list[dict[str, Any]]) -> None:
         approval = part["approval"] if isinstance(part.get("approval"), dict) else {}
         if part.get("state") == "approval-responded" and str(approval.get("id")) in waiting:
             action, reason = "accept" if approved(approval.get("approved")) else "decline", approval.get("reason")
-            await talk.answer(waiting.pop(str(approval["id"])).id, action, reason=reason and str(reason))
+            await conversation.answer(waiting.pop(str(approval["id"])).id, action, reason=reason and str(reason))
         elif question is not None and question.kind != "confirm" and part.get("state") == "output-available":
-            await talk.answer(waiting.pop(question.id).id, "accept", part.get("output"))
+            await conversation.answer(waiting.pop(question.id).id, "accept", part.get("output"))
         elif question is not None and question.kind == "client" and part.get("state") == "output-error":
-            await talk.answer(waiting.pop(question.id).id, "fail", reason=str(part.get("errorText")))
+            await conversation.answer(waiting.pop(question.id).id, "fail", reason=str(part.get("errorText")))
         else:
             continue
         any_answer = True
@@ -191,6 +194,9 @@ class MessageParts:
         question = event.fields["question"]
         if question["kind"] == "confirm":
             yield _part("tool-approval-request", approvalId=question["id"], toolCallId=event.call)
+            fields = {name: question[name] for name in ("id", "prompt", "tool")}
+            more = {"origins": origins_of(question.get("data")), "toolCallId": event.call}
+            yield _part("data-approval", id=question["id"], data={**fields, **more})
         elif question["kind"] == "input":
             fields = {name: question.get(name) for name in ("id", "prompt", "schema", "tool")}
             yield _part("data-question", id=question["id"], data={**fields, "toolCallId": event.call})

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mappin
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
+from toolcrib._session.session_ids import SESSION_ID
 from toolcrib.agent import Agents, RunOutcome
-from toolcrib.crib import SESSION_ID
 from toolcrib.errors import Refused
 from toolcrib.events import Event
 from toolcrib.serve.api.errors import ApiError, ErrorDetail, problem_of
@@ -130,7 +130,7 @@ class FrontendSession:
                 await self._begin(known if isinstance(known, str) else self._driver.conversation.taken.get(known))
                 or after
             )
-        sending = functools.partial(self.agents.send, self.session, message, agent=first, key=key)
+        sending = functools.partial(self.session.send, message, agent=first, key=key)
         return self._until(after, sending, waits=known is not None)
 
     async def rest(self, after: int | None = None) -> AsyncIterator[Event]:
@@ -255,7 +255,7 @@ async def _opened(api: Api, principal: Principal, thread: str, taken: str | None
     if id == taken:
         raise ApiError("not_found", "There is no such conversation")
     try:
-        session, _ = await api.rooms.open(id, principal, None, ())
+        session, _ = await api.sessions.open(id, principal, None, ())
         return session
     except (ApiError, Refused) as error:
         if problem_of(error).detail.code != "denied":

@@ -63,15 +63,15 @@ class BatchAnswer:
     async def _answered(self, message: McpMessage) -> bytes:
         id = message.id if isinstance(message.id, str | int) else None
         try:
-            asked = self._legacy.request(message, self._connection)
-            asked.line = self._exchange
-            self._connection.requests[asked.id] = asked
+            request = self._legacy.request(message, self._connection)
+            request.line = self._exchange
+            self._connection.requests[request.id] = request
             try:
-                answer = await self._legacy.do(asked)
-                found = answer if isinstance(answer, McpReply) else await answer
+                answer = await self._legacy.do(request)
+                reply = answer if isinstance(answer, McpReply) else await answer
             finally:
-                self._connection.requests.pop(asked.id, None)
-            return wire.answer(id, self._legacy.answered(found))
+                self._connection.requests.pop(request.id, None)
+            return wire.answer(id, self._legacy.answered(reply))
         except ProtocolError as wrong:
             return wire.error(id, wrong)
         except Exception:

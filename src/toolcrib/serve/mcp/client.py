@@ -40,9 +40,9 @@ async def ask_client(ctx: Context, **wishes: Wish) -> dict[str, Any]:
 
     What the client said it cannot do is not asked, and is missing from the answers.
     """
-    asked = {name: dict(wish) for name, wish in wishes.items()}
-    prompt = f"Asked of the client: {', '.join(asked)}"
-    key = "mcp:" + hashlib.sha256(canonical(asked)).hexdigest()[:24]
-    answer = await ctx.ask(prompt, kind="external", data={"mcp": asked}, key=key)
+    requests = {name: dict(wish) for name, wish in wishes.items()}
+    prompt = f"Asked of the client: {', '.join(requests)}"
+    key = "mcp:" + hashlib.sha256(canonical(requests)).hexdigest()[:24]
+    answer = await ctx.ask(prompt, kind="external", data={"mcp": requests}, key=key)
     data: dict[str, Any] = answer.value or {}
     return data

@@ -25,18 +25,18 @@ def tool_result(result: Result, tool: Tool | None, *, modern: bool) -> bytes:
     Raises:
         ProtocolError: a server answered with an error that its client has to see as one.
     """
-    told = told_by_server(result)
-    meta = dict(told.get("_meta", {}))
+    upstream = told_by_server(result)
+    meta = dict(upstream.get("_meta", {}))
     if (failure := result.failure) is not None:
         if failure.reason is not None:
             meta[REASON] = failure.reason
-        if "error" in told and not modern:
-            raise ProtocolError(told["error"]["code"], told["error"]["message"], told["error"]["data"])
-        if (error := told.get("protocol_error")) is not None and error["code"] == MISSING_CAPABILITY:
+        if "error" in upstream and not modern:
+            raise ProtocolError(upstream["error"]["code"], upstream["error"]["message"], upstream["error"]["data"])
+        if (error := upstream.get("protocol_error")) is not None and error["code"] == MISSING_CAPABILITY:
             raise ProtocolError(error["code"], error["message"], error["data"])
-        if "content" in told or "structuredContent" in told:
-            said = {name: told[name] for name in ("content", "structuredContent") if name in told}
-            return _opened(meta) + encode({"content": [], **said, "isError": True})[1:]
+        if "content" in upstream or "structuredContent" in upstream:
+            content = {name: upstream[name] for name in ("content", "structuredContent") if name in upstream}
+            return _opened(meta) + encode({"content": [], **content, "isError": True})[1:]
         return _opened(meta) + _TEXT % encode(result.text) + b',"isError":true}'
     if not result.content and not result.metadata and result.message is None:
         head = _opened(meta) + _TEXT % _text(result.json)
@@ -49,8 +49,8 @@ def tool_result(result: Result, tool: Tool | None, *, modern: bool) -> bytes:
 
 def told_by_server(result: Result) -> Mapping[str, Any]:
     """What the server said whose tool it was, beside data and content."""
-    told = result.metadata.get("mcp") if result.metadata else None
-    return told if isinstance(told, Mapping) else {}
+    upstream = result.metadata.get("mcp") if result.metadata else None
+    return upstream if isinstance(upstream, Mapping) else {}
 
 
 def _opened(meta: Mapping[str, Any]) -> bytes:
@@ -133,12 +133,12 @@ def description(name: str, tool: Tool, *, modern: bool) -> dict[str, Any]:
 
 
 def _hints(tool: Tool) -> dict[str, bool] | None:
-    said = tool.annotations
-    if said is None:
+    annotations = tool.annotations
+    if annotations is None:
         return None
     return {
-        "readOnlyHint": said.read_only,
-        "destructiveHint": said.destructive or said.requires_confirmation,
-        "idempotentHint": said.idempotent,
-        "openWorldHint": said.open_world,
+        "readOnlyHint": annotations.read_only,
+        "destructiveHint": annotations.destructive or annotations.requires_confirmation,
+        "idempotentHint": annotations.idempotent,
+        "openWorldHint": annotations.open_world,
     }

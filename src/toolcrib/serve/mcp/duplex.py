@@ -82,12 +82,12 @@ class Duplex:
         """Answers a call that is over at once; otherwise what there is to wait for."""
         if not _is_modern(message):
             return self._answered(message, id)
-        asked = self._modern.request(message, self._principal)
-        asked.line = self
-        found = self._server.call_at_once(asked, self._starter)
-        if not isinstance(found, McpReply):
-            return self._rest(asked, self._modern.do(asked) if found is None else found)
-        self._write(wire.answer(id, self._modern.answered(found)))
+        request = self._modern.request(message, self._principal)
+        request.line = self
+        answer = self._server.call_at_once(request, self._starter)
+        if not isinstance(answer, McpReply):
+            return self._rest(request, self._modern.do(request) if answer is None else answer)
+        self._write(wire.answer(id, self._modern.answered(answer)))
         return None
 
     async def _rest(self, request: McpRequest, work: Awaitable[Any]) -> bytes:
@@ -131,18 +131,18 @@ class Duplex:
 
     async def _answered(self, message: McpMessage, id: Id) -> bytes:
         if _is_modern(message):
-            asked = self._modern.request(message, self._principal)
-            return await self._rest(asked, self._modern.do(asked))
+            request = self._modern.request(message, self._principal)
+            return await self._rest(request, self._modern.do(request))
         if message.method == "server/discover":
             self._modern.request(message, self._principal)  # says what is missing
         if message.method == "initialize":
             return wire.answer(id, self._greet(message))
         if self._connection is None:
             raise ProtocolError(INVALID_REQUEST, "Begin with initialize, or say protocolVersion in _meta")
-        asked = self._legacy.request(message, self._connection)
-        self._connection.requests[id] = asked
+        request = self._legacy.request(message, self._connection)
+        self._connection.requests[id] = request
         try:
-            reply = await self._done(asked, self._legacy.do(asked))
+            reply = await self._done(request, self._legacy.do(request))
         finally:
             self._connection.requests.pop(id, None)
         return wire.answer(id, self._legacy.answered(reply))
@@ -164,7 +164,7 @@ class Duplex:
 
     async def _listen(self, connection: LegacyConnection) -> None:
         """Tells a client of an older revision what changes."""
-        subscriber = Subscriber(await self._server.rooms.of(self._principal), self, self._server.upstreams)
+        subscriber = Subscriber(await self._server.sessions.of(self._principal), self, self._server.upstreams)
         lists = ("tools", "prompts", "resources") if self._server.has_library else ("tools",)
         subscriber.wants(frozenset(lists))
         subscriber.uris = connection.uris

@@ -34,11 +34,11 @@ _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _SIMPLE = ("string", "integer", "boolean")
 
 
-def check_once(headers: Headers, given: list[tuple[bytes, bytes]]) -> None:
+def check_once(headers: Headers, header_list: list[tuple[bytes, bytes]]) -> None:
     """Raises `ProtocolError` where a header that counts comes twice: two readers might believe different ones."""
-    if len(headers) == len(given):
+    if len(headers) == len(header_list):
         return
-    names = [name for name, _ in given if name.startswith(b"mcp-")]
+    names = [name for name, _ in header_list if name.startswith(b"mcp-")]
     if len(set(names)) < len(names):
         raise ProtocolError(HEADER_MISMATCH, "Header mismatch: an Mcp header came twice")
 
@@ -75,13 +75,13 @@ def check_arguments(headers: Headers, tool: Tool, arguments: bytes) -> None:
     if not marked:
         return
     try:
-        given = decode(arguments)
+        values = decode(arguments)
     except ValueError:
         return  # told where the arguments are read
     for path, name in marked:
-        value = _at(given, path)
-        said = _text(headers, PARAM + name.lower().encode())
-        if said != _written(value):
+        value = _at(values, path)
+        header = _text(headers, PARAM + name.lower().encode())
+        if header != _written(value):
             raise ProtocolError(HEADER_MISMATCH, f"Header mismatch: Mcp-Param-{name} must say what {'.'.join(path)} is")
 
 
@@ -106,9 +106,9 @@ def _text(headers: Headers, name: bytes) -> str | None:
 @lru_cache(10_000)
 def _marked(tool: Tool) -> tuple[tuple[tuple[str, ...], str], ...]:
     """The arguments that stand in headers, and under which names; none where the marks do not hold."""
-    found = tuple(_walk(tool.input_schema, ()))
-    names = [name.lower() for _, name in found]
-    return found if len(set(names)) == len(names) and all(map(_TOKEN.fullmatch, names)) else ()
+    marked = tuple(_walk(tool.input_schema, ()))
+    names = [name.lower() for _, name in marked]
+    return marked if len(set(names)) == len(names) and all(map(_TOKEN.fullmatch, names)) else ()
 
 
 def _walk(schema: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -35,6 +35,7 @@ from toolcrib.serve.principal import Headers, NotAdmitted, Principal, caller, re
 
 if TYPE_CHECKING:
     from toolcrib.serve.api import Api
+    from toolcrib.serve.mcp.peers import McpPeers
 
 log = logging.getLogger("toolcrib.serve")
 SESSION = b"mcp-session-id"
@@ -43,18 +44,20 @@ RETRY_MS = 500
 NOBODY = Principal("")
 """Who sent a request of which nobody has asked yet."""
 _LEGACY = {version.encode() for version in LEGACY}
+BEGINS_S = 1.0
+"""An answer of an older revision that comes within this time is no stream: some clients take only small events."""
 
 
 class IncomingRequest:
     """One request at the door: who sent it, with which headers, and where its answer goes."""
 
-    __slots__ = ("api", "given", "headers", "principal", "receive", "scope", "send")
+    __slots__ = ("api", "header_list", "headers", "principal", "receive", "scope", "send")
 
     def __init__(self, api: Api, scope: Scope, receive: Receive, send: Send) -> None:
         self.api = api
         self.scope = scope
-        self.given: list[Header] = scope["headers"]
-        self.headers: Headers = dict(self.given)
+        self.header_list: list[Header] = scope["headers"]
+        self.headers: Headers = dict(self.header_list)
         self.principal = NOBODY
         self.receive = receive
         self.send = send
@@ -100,6 +103,8 @@ class HttpExchange:
         self._send = visit.send
         self.streams = False
         self.refused = False
+        self.begins_s: float | None = None
+        """After how long it becomes a stream, where nothing was sent before; unless said, that of a ping."""
 
     async def send(self, message: bytes, seq: int = 0) -> None:
         """Sends a message before the answer."""
@@ -126,12 +131,12 @@ class HttpExchange:
             Gone: the other side hung up, or may not hear more.
             NotAdmitted: it may not any more, and has not heard anything yet.
         """
-        ping_s = self._visit.api.limits.ping_s
         work, left = asyncio.ensure_future(later), asyncio.ensure_future(gone(self._receive))
         until = None if most_s is None else asyncio.get_running_loop().time() + most_s
         try:
             while not work.done():
-                wait = ping_s if until is None else min(ping_s, max(0.0, until - asyncio.get_running_loop().time()))
+                wait = self._pause()
+                wait = wait if until is None else min(wait, max(0.0, until - asyncio.get_running_loop().time()))
                 done, _ = await asyncio.wait({work, left}, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
                 if left in done and not work.done():
                     raise ClientDisconnected
@@ -146,6 +151,11 @@ class HttpExchange:
                 if not task.done():
                     task.cancel()
             await asyncio.wait({work, left})
+
+    def _pause(self) -> float:
+        """How long nothing may be sent."""
+        ping_s = self._visit.api.limits.ping_s
+        return ping_s if self.streams or self.begins_s is None else min(ping_s, self.begins_s)
 
     async def _ask_again(self) -> None:
         """Looks whether whoever listens would still be let in: keys are revoked and tokens expire meanwhile."""
@@ -162,30 +172,33 @@ class HttpExchange:
 class StreamExchange(HttpExchange):
     """An answer to a client of an older revision, whose events say how far it got."""
 
-    asked: McpRequest
+    request: McpRequest
 
     async def send(self, message: bytes, seq: int = 0) -> None:
         """Sends a message before the answer."""
         await self.event(wire.event(message, self._place(seq) if seq else b""))
 
-    async def prime(self) -> None:
-        """Tells the client at once where it may come back to."""
-        await self.event(b"id: %b\nretry: %d\ndata: \n\n" % (self._place(0), RETRY_MS))
+    async def event(self, text: bytes, *, more: bool = True) -> None:
+        """Sends a piece of the stream; a client that can come back is told first where to."""
+        if self.begins_s is not None and not self.streams:
+            text = b"id: %b\nretry: %d\ndata: \n\n" % (self._place(0), RETRY_MS) + text
+        await super().event(text, more=more)
 
     def _place(self, seq: int) -> bytes:
-        asked = self.asked
-        uri = None if asked.params.uri is UNSET else asked.params.uri
-        return StreamPosition(asked.id, asked.method, uri, asked.token, asked.call, seq).text()
+        request = self.request
+        uri = None if request.params.uri is UNSET else request.params.uri
+        return StreamPosition(request.id, request.method, uri, request.token, request.call, seq).text()
 
 
 class McpHttp:
     """The MCP endpoint, as an ASGI application."""
 
-    def __init__(self, server: McpServer, api: Api) -> None:
+    def __init__(self, server: McpServer, api: Api, peers: McpPeers | None = None) -> None:
         self.server = server
         self.modern = ModernHandler(server)
-        self.legacy = LegacyHandler(server)
+        self.legacy = LegacyHandler(server, "mcp-" if peers is None else peers.prefix)
         self._api = api
+        self._peers = peers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one HTTP request."""
@@ -210,6 +223,8 @@ class McpHttp:
             await refuse(send, 406, "Accept application/json and text/event-stream")
             return
         body = await visit.body()
+        if self._peers is not None and SESSION in headers and await self._answered_elsewhere(self._peers, visit, body):
+            return
         try:
             if await self._batch(visit, body):
                 return
@@ -241,16 +256,16 @@ class McpHttp:
             await exchange.finish(202, b"")
             return
         try:
-            check_once(headers, visit.given)
-            asked = self.modern.request(message, visit.principal, headers.get(VERSION, b"").strip().decode("latin-1"))
+            check_once(headers, visit.header_list)
+            request = self.modern.request(message, visit.principal, headers.get(VERSION, b"").strip().decode("latin-1"))
             check_routing(headers, message)
-            asked.line = exchange
-            asked.tool = lambda tool, arguments: check_arguments(headers, tool, arguments)
-            with visit.stream() if asked.method == LISTEN else nullcontext():
-                answer = await self.modern.do(asked)
+            request.line = exchange
+            request.tool = lambda tool, arguments: check_arguments(headers, tool, arguments)
+            with visit.stream() if request.method == LISTEN else nullcontext():
+                answer = await self.modern.do(request)
                 if not isinstance(answer, McpReply):
                     answer = await exchange.attend(answer) or McpReply(b"{}")
-            await exchange.finish(200, wire.answer(asked.id, self.modern.answered(answer)))
+            await exchange.finish(200, wire.answer(request.id, self.modern.answered(answer)))
         except ProtocolError as wrong:
             await exchange.finish(wrong.status, wire.error(_id(message), wrong))
         except ApiError as problem:
@@ -268,8 +283,8 @@ class McpHttp:
         connection = self._connection(visit)
         if connection is None:
             missing = SESSION not in visit.headers
-            told = "Mcp-Session-Id is missing: begin with initialize" if missing else "There is no such session"
-            await refuse(send, 400 if missing else 404, told, id=_id(message), code=SESSION_GONE)
+            reason = "Mcp-Session-Id is missing: begin with initialize" if missing else "There is no such session"
+            await refuse(send, 400 if missing else 404, reason, id=_id(message), code=SESSION_GONE)
         elif message.method is UNSET:
             await self.legacy.responded(message, connection)
             await reply(send, 202, b"", ())
@@ -296,15 +311,15 @@ class McpHttp:
 
     async def _request(self, message: McpMessage, connection: LegacyConnection, stream: StreamExchange) -> None:
         try:
-            asked = stream.asked = self.legacy.request(message, connection)
-            asked.line = stream
-            connection.requests[asked.id] = asked
+            request = stream.request = self.legacy.request(message, connection)
+            request.line = stream
+            connection.requests[request.id] = request
             try:
-                answer = await self.legacy.do(asked)
+                answer = await self.legacy.do(request)
                 await self._deliver(connection, stream, answer)
             finally:
-                if connection.requests.get(asked.id) is asked:
-                    del connection.requests[asked.id]
+                if connection.requests.get(request.id) is request:
+                    del connection.requests[request.id]
         except ProtocolError as wrong:
             await stream.finish(200, wire.error(_id(message), wrong))
         except Exception as error:  # noqa: BLE001 - what went wrong here is not the client's to know
@@ -312,19 +327,25 @@ class McpHttp:
 
     async def _deliver(self, connection: LegacyConnection, stream: StreamExchange, answer: McpReply | Later) -> None:
         """Sends the answer or, where that takes long, ends the stream, for the client to come back to."""
-        asked = stream.asked
+        request = stream.request
         if not isinstance(answer, McpReply):
             resumes = connection.version >= RESUMES
-            if resumes:
-                await stream.prime()
-            found = await stream.attend(answer, self.server.settings.stream_s if resumes else None)
-            if found is None:
+            stream.begins_s = BEGINS_S if resumes else None
+            reply = await stream.attend(answer, self.server.settings.stream_s if resumes else None)
+            if reply is None:
                 await stream.event(b"", more=False)
                 return
-            answer = found
-        await stream.finish(200, wire.answer(asked.id, self.legacy.answered(answer)))
+            answer = reply
+        await stream.finish(200, wire.answer(request.id, self.legacy.answered(answer)))
+
+    async def _answered_elsewhere(self, peers: McpPeers, visit: IncomingRequest, body: bytes = b"") -> bool:
+        """True if another process at this port keeps the connection, and has answered."""
+        port = peers.port_of(visit.headers[SESSION].decode("latin-1"))
+        return port is not None and await peers.pass_on(port, visit.scope, body, visit.receive, visit.send)
 
     async def _session(self, method: str, visit: IncomingRequest) -> None:
+        if self._peers is not None and await self._answered_elsewhere(self._peers, visit):
+            return
         connection = self._connection(visit)
         if connection is None:
             await refuse(visit.send, 404, "There is no such session", code=SESSION_GONE)
@@ -340,25 +361,27 @@ class McpHttp:
 
     async def _resume(self, connection: LegacyConnection, last: bytes, stream: StreamExchange) -> None:
         try:
-            asked, rest = await self.legacy.resume(connection, last)
+            request, rest = await self.legacy.resume(connection, last)
         except ProtocolError as wrong:
             await stream.finish(wrong.status, wire.error(None, wrong))
             return
-        stream.asked = asked
-        asked.line = stream
+        stream.request = request
+        request.line = stream
+        stream.begins_s = BEGINS_S
         try:
+            await stream.event(b"")  # a client that came back reads a stream
             await self._deliver(connection, stream, rest)
         except ProtocolError as wrong:
-            await stream.finish(200, wire.error(asked.id, wrong))
+            await stream.finish(200, wire.error(request.id, wrong))
         except StoreError as error:
-            await stream.finish(503, wire.error(asked.id, ProtocolError(INTERNAL, str(error))))
+            await stream.finish(503, wire.error(request.id, ProtocolError(INTERNAL, str(error))))
 
     async def _listen(self, connection: LegacyConnection, exchange: HttpExchange) -> None:
         """A stream of what changes; a new one takes the place of the one before."""
         if connection.stream is not None:
             connection.stream.cancel()
-        room = await self.server.rooms.of(connection.principal)
-        subscriber = Subscriber(room, exchange, self.server.upstreams)
+        mcp_session = await self.server.sessions.of(connection.principal)
+        subscriber = Subscriber(mcp_session, exchange, self.server.upstreams)
         shelved = self.server.has_library
         subscriber.wants(frozenset(("tools", "prompts", "resources") if shelved else ("tools",)))
         subscriber.uris = connection.uris
@@ -382,8 +405,8 @@ async def _ended(task: asyncio.Task[None]) -> McpReply:
 
 def _is_modern(headers: Headers, message: McpMessage) -> bool:
     """A request of the newest revision says so in its header or in its body; nobody else does."""
-    said = headers.get(VERSION)
-    if said is not None and said.strip() not in _LEGACY:
+    version = headers.get(VERSION)
+    if version is not None and version.strip() not in _LEGACY:
         return True
     params = message.params
     return params is not UNSET and params.meta is not UNSET and params.meta.version is not UNSET
@@ -415,6 +438,6 @@ async def turn_away(send: Send, error: Exception, id: Any = None) -> None:
     problem = problem_of(error)
     status, _, headers = problem.reply()
     code = INTERNAL if status >= 500 else LIMITED if status == 429 else INVALID_REQUEST
-    said = {name: getattr(problem.detail, name) for name in ("code", "hint", "retry_after", "trace")}
-    data = {name: value for name, value in said.items() if value is not None}
+    fields = {name: getattr(problem.detail, name) for name in ("code", "hint", "retry_after", "trace")}
+    data = {name: value for name, value in fields.items() if value is not None}
     await reply(send, status, wire.error(id, ProtocolError(code, problem.detail.message, data)), headers)

@@ -122,8 +122,9 @@ _place = msgspec.json.Decoder(StreamPosition)
 class LegacyHandler:
     """Reads what clients of older revisions send, and does what it says."""
 
-    def __init__(self, server: McpServer) -> None:
+    def __init__(self, server: McpServer, prefix: str = "mcp-") -> None:
         self.server = server
+        self._prefix = prefix
         self.connections: dict[str, LegacyConnection] = {}
         self._of: dict[str, dict[str, LegacyConnection]] = {}
         self._swept = time.monotonic()
@@ -152,7 +153,7 @@ class LegacyHandler:
             raise ProtocolError(INVALID_PARAMS, f"Invalid params: capabilities have more than {MOST_SAID} bytes")
         welcome = self.server.welcome(params.protocol_version)
         version = params.protocol_version if params.protocol_version.encode() in welcome else RESUMES
-        made = LegacyConnection(f"mcp-{secrets.token_hex(16)}", principal, version, capabilities)
+        made = LegacyConnection(f"{self._prefix}{secrets.token_hex(16)}", principal, version, capabilities)
         self.connections[made.id] = self._of.setdefault(principal.name, {})[made.id] = made
         return made, welcome
 
@@ -162,8 +163,8 @@ class LegacyHandler:
         if len(own) >= settings.sessions_each:
             idle = [one for one in own.values() if one.idle]
             if not idle:
-                told = f"{len(own)} sessions are at work already"
-                raise ApiError("too_many", told, "end one with DELETE", retry_after=5)
+                reason = f"{len(own)} sessions are at work already"
+                raise ApiError("too_many", reason, "end one with DELETE", retry_after=5)
             self.leave(min(idle, key=lambda one: one.used))
         if len(self.connections) >= settings.sessions:
             raise ApiError("unavailable", "There are too many sessions", "try again later", retry_after=5)
@@ -194,11 +195,11 @@ class LegacyHandler:
 
     def find(self, id: str, principal: Principal) -> LegacyConnection | None:
         """The connection of that id, if it is this principal's; another key of theirs may open less."""
-        found = self.connections.get(id)
-        if found is None or found.principal != principal:
+        connection = self.connections.get(id)
+        if connection is None or connection.principal != principal:
             return None
-        found.used = time.monotonic()
-        return found
+        connection.used = time.monotonic()
+        return connection
 
     def request(self, message: McpMessage, connection: LegacyConnection) -> McpRequest:
         """A message as a request.
@@ -214,12 +215,12 @@ class LegacyHandler:
         return self._request(connection, message.id, message.method, params)
 
     def _request(self, connection: LegacyConnection, id: Id, method: str, params: Params) -> McpRequest:
-        asked = McpRequest(id, method, params, connection.principal)
-        asked.modern = False
-        asked.capabilities = connection.capabilities
-        asked.level = connection.level
-        asked.connection = connection.id
-        return asked
+        request = McpRequest(id, method, params, connection.principal)
+        request.modern = False
+        request.capabilities = connection.capabilities
+        request.level = connection.level
+        request.connection = connection.id
+        return request
 
     async def do(self, request: McpRequest) -> McpReply | Later:
         """Does what a request asks for."""
@@ -242,10 +243,10 @@ class LegacyHandler:
             raise ProtocolError(INVALID_REQUEST, "Last-Event-ID is of no stream of this session")
         params = Params(meta=Meta(token=UNSET if place.token is None else place.token))
         params.uri = UNSET if place.uri is None else place.uri
-        asked = self._request(connection, place.id, place.method, params)
-        asked.call = place.call
+        request = self._request(connection, place.id, place.method, params)
+        request.call = place.call
         tool = session._view.names.get(row.tool)
-        return asked, self.server.running.follow(asked, session, tool, self.server.shape(asked), place.seq)
+        return request, self.server.running.follow(request, session, tool, self.server.shape(request), place.seq)
 
     # What comes without being a request
 
@@ -254,10 +255,10 @@ class LegacyHandler:
         if message.method != "notifications/cancelled" or message.params is UNSET:
             return
         id = message.params.request_id
-        asked = None if id is UNSET else connection.requests.get(id)
+        request = None if id is UNSET else connection.requests.get(id)
         session = self.server.crib._at_hand(connection.id)
-        if asked is not None and asked.call and session is not None:
-            await _cancel(session, asked.call)
+        if request is not None and request.call and session is not None:
+            await _cancel(session, request.call)
 
     async def responded(self, message: McpMessage, connection: LegacyConnection) -> None:
         """Takes what a client says to a question; whatever does not fit the question is a no."""
@@ -271,11 +272,11 @@ class LegacyHandler:
         if not opened:  # nobody asked, or nobody asked this client
             return
         response = _read(message.result) if isinstance(message.result, Raw) else None
-        given = {name or next(iter(opened[0].wanted)): response}
-        if response is None or not await give(session, opened, given, connection.principal.name):
-            said = message.error.get("message") if isinstance(message.error, dict) else None
+        answers = {name or next(iter(opened[0].wanted)): response}
+        if response is None or not await give(session, opened, answers, connection.principal.name):
+            reason = message.error.get("message") if isinstance(message.error, dict) else None
             await refuse(
-                session, opened, connection.principal.name, f"The client did not answer: {said or 'no reason'}"
+                session, opened, connection.principal.name, f"The client did not answer: {reason or 'no reason'}"
             )
 
     # Methods of their own
@@ -293,8 +294,8 @@ class LegacyHandler:
     async def _subscribe(self, request: McpRequest) -> McpReply:
         uri, uris = request.needs("uri"), self.connections[request.connection].uris
         if len(uri) > LONGEST or (len(uris) >= MOST_URIS and uri not in uris):
-            told = f"Invalid params: {MOST_URIS} addresses of {LONGEST} characters can be subscribed to"
-            raise ProtocolError(INVALID_PARAMS, told)
+            reason = f"Invalid params: {MOST_URIS} addresses of {LONGEST} characters can be subscribed to"
+            raise ProtocolError(INVALID_PARAMS, reason)
         if uri not in uris and self.server.upstreams:
             await self._watch(request, self.connections[request.connection], uri)
         uris.add(uri)
@@ -306,14 +307,14 @@ class LegacyHandler:
         Raises:
             ProtocolError: it may not be read here, or the server refuses.
         """
-        room = await self.server.rooms.of(request.principal)
-        session = await self.server.rooms.session(request.principal, connection.id)
-        await self.server.upstreams.refresh(room)
+        mcp_session = await self.server.sessions.of(request.principal)
+        session = await self.server.sessions.session(request.principal, connection.id)
+        await self.server.upstreams.refresh(mcp_session)
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         async def watch() -> None:
             try:
-                async with self.server.upstreams.watching(room, session, uri, lambda: connection.updated(uri)):
+                async with self.server.upstreams.watching(mcp_session, session, uri, lambda: connection.updated(uri)):
                     begun.set_result(None)
                     await asyncio.Event().wait()
             except (ProtocolError, ToolFailure) as error:

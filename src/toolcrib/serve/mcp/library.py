@@ -58,8 +58,8 @@ class Resource:
         """The variables of an address that it stands for, None for any other."""
         if self.pattern is None:
             return {} if uri == self.uri else None
-        found = self.pattern.fullmatch(uri)
-        return None if found is None else {name: unquote(value) for name, value in found.groupdict().items()}
+        match = self.pattern.fullmatch(uri)
+        return None if match is None else {name: unquote(value) for name, value in match.groupdict().items()}
 
 
 class McpLibrary(Source):
@@ -95,7 +95,7 @@ class McpLibrary(Source):
         A message is `{"role": ..., "content": text or block}`. Its arguments are those of the function.
         """
         if function is None:
-            return lambda given: self.prompt(given, complete=complete, **fields)
+            return lambda decorated: self.prompt(decorated, complete=complete, **fields)
         tool = _wrapped(function, _messages, namespace=PROMPTS, **fields)
         listed = {"name": tool.name, "description": tool.description, "arguments": _arguments(tool)}
         self.prompts[tool.name] = Prompt(tool.name, tool, _titled(listed, tool), complete or {})
@@ -139,8 +139,8 @@ class McpLibrary(Source):
 
     def updated(self, uri: str) -> None:
         """Tells who subscribed that a resource has changed."""
-        for told in self.listeners:
-            told(uri)
+        for listener in self.listeners:
+            listener(uri)
 
     def find(self, uri: str) -> tuple[Resource, dict[str, str]] | None:
         """The resource of an address, with the variables of its template; a very long one is none."""
@@ -150,9 +150,9 @@ class McpLibrary(Source):
         if exact is not None and exact.pattern is None:
             return exact, {}
         for resource in self.resources.values():
-            found = resource.match(uri)
-            if found is not None:
-                return resource, found
+            variables = resource.match(uri)
+            if variables is not None:
+                return resource, variables
         return None
 
     async def start(self, changed: Callable[[Iterable[Tool]], None]) -> Iterable[Tool]:
@@ -201,27 +201,27 @@ def _arguments(tool: Tool) -> list[dict[str, Any]]:
 
 def _pattern(uri: str) -> re.Pattern[str] | None:
     pieces, at = [], 0
-    for found in _VARIABLE.finditer(uri):
-        pieces.append(re.escape(uri[at : found.start()]))
-        pieces.append(f"(?P<{found[2]}>{'.+' if found[1] else '[^/]+'})")
-        at = found.end()
+    for match in _VARIABLE.finditer(uri):
+        pieces.append(re.escape(uri[at : match.start()]))
+        pieces.append(f"(?P<{match[2]}>{'.+' if match[1] else '[^/]+'})")
+        at = match.end()
     return re.compile("".join([*pieces, re.escape(uri[at:])])) if pieces else None
 
 
 def _messages(value: Any) -> Any:
     if isinstance(value, Result):
         return value
-    given = value if isinstance(value, list | tuple) else [value]
-    return {"messages": [_message(one) for one in given]}
+    items = value if isinstance(value, list | tuple) else [value]
+    return {"messages": [_message(one) for one in items]}
 
 
-def _message(given: Any) -> dict[str, Any]:
+def _message(content: Any) -> dict[str, Any]:
     role = "user"
-    if isinstance(given, Mapping) and "role" in given:
-        role, given = str(given["role"]), given["content"]
-    if not isinstance(given, Mapping):
-        given = {"type": "text", "text": str(given)}
-    return {"role": role, "content": block(given) if isinstance(given, Block) else dict(given)}
+    if isinstance(content, Mapping) and "role" in content:
+        role, content = str(content["role"]), content["content"]
+    if not isinstance(content, Mapping):
+        content = {"type": "text", "text": str(content)}
+    return {"role": role, "content": block(content) if isinstance(content, Block) else dict(content)}
 
 
 def _contents(mime_type: str | None) -> Callable[[Any], Any]:

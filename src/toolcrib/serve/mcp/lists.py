@@ -33,52 +33,56 @@ class McpLists:
             return body
         return b'%b,"ttlMs":%d,"cacheScope":"private"}' % (body[:-1], self._settings.ttl_ms)
 
-    def tools(self, request: McpRequest, room: McpSession) -> McpReply:
+    def tools(self, request: McpRequest, mcp_session: McpSession) -> McpReply:
         """The tools that the principal may use."""
 
         def all_of_them() -> Iterable[Listed]:
-            return (description(name, tool, modern=request.modern) for name, tool in room.sight.named.items())
+            return (description(name, tool, modern=request.modern) for name, tool in mcp_session.sight.named.items())
 
-        return self._page(request, room, "tools", all_of_them)
+        return self._page(request, mcp_session, "tools", all_of_them)
 
-    def prompts(self, request: McpRequest, room: McpSession) -> McpReply:
+    def prompts(self, request: McpRequest, mcp_session: McpSession) -> McpReply:
         """The prompts of the library and of servers."""
 
         def all_of_them() -> Iterable[Listed]:
             own = () if self._shelf is None else self._shelf.prompts.values()
-            found = self._upstreams.prompts(room) | {one.name: one.listed for one in own if room.session.sees(one.tool)}
-            return (found[name] for name in sorted(found))
+            prompts = self._upstreams.prompts(mcp_session) | {
+                one.name: one.listed for one in own if mcp_session.session.sees(one.tool)
+            }
+            return (prompts[name] for name in sorted(prompts))
 
-        return self._page(request, room, "prompts", all_of_them)
+        return self._page(request, mcp_session, "prompts", all_of_them)
 
-    def resources(self, request: McpRequest, room: McpSession) -> McpReply:
+    def resources(self, request: McpRequest, mcp_session: McpSession) -> McpReply:
         """The resources of the library and of servers."""
-        return self._page(request, room, "resources", lambda: self._resources(room, template=False))
+        return self._page(request, mcp_session, "resources", lambda: self._resources(mcp_session, template=False))
 
-    def templates(self, request: McpRequest, room: McpSession) -> McpReply:
+    def templates(self, request: McpRequest, mcp_session: McpSession) -> McpReply:
         """The templates of the library and of servers."""
-        return self._page(request, room, "resourceTemplates", lambda: self._resources(room, template=True))
+        return self._page(
+            request, mcp_session, "resourceTemplates", lambda: self._resources(mcp_session, template=True)
+        )
 
-    def skills(self, request: McpRequest, room: McpSession, entries: Sequence[Listed]) -> McpReply:
+    def skills(self, request: McpRequest, mcp_session: McpSession, entries: Sequence[Listed]) -> McpReply:
         """The skills, which were looked at just now."""
         begin = _place(request, self._settings.page)
         if begin and begin >= len(entries):
             raise ProtocolError(INVALID_PARAMS, "Invalid params: there is no such page")
         return McpReply(self._encoded(request, "skills", entries, begin))
 
-    def _resources(self, room: McpSession, *, template: bool) -> Iterable[Listed]:
-        found = dict(self._upstreams.templates(room) if template else self._upstreams.resources(room))
+    def _resources(self, mcp_session: McpSession, *, template: bool) -> Iterable[Listed]:
+        resources = dict(self._upstreams.templates(mcp_session) if template else self._upstreams.resources(mcp_session))
         for one in () if self._shelf is None else self._shelf.resources.values():
-            if (one.pattern is not None) == template and room.session.sees(one.tool):
-                found[one.uri] = one.listed
-        return (found[uri] for uri in sorted(found))
+            if (one.pattern is not None) == template and mcp_session.session.sees(one.tool):
+                resources[one.uri] = one.listed
+        return (resources[uri] for uri in sorted(resources))
 
     def _page(
-        self, request: McpRequest, room: McpSession, name: str, items: Callable[[], Iterable[Listed]]
+        self, request: McpRequest, mcp_session: McpSession, name: str, items: Callable[[], Iterable[Listed]]
     ) -> McpReply:
-        pages = room.sight.pages
+        pages = mcp_session.sight.pages
         begin = _place(request, self._settings.page)
-        edition = () if name == "tools" else self._upstreams.edition(room)
+        edition = () if name == "tools" else self._upstreams.edition(mcp_session)
         key = (name, request.modern, begin)
         known, page = pages.get(key, (edition, None))
         if page is None or known != edition:

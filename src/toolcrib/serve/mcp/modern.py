@@ -69,11 +69,11 @@ class ModernHandler:
             raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {message.method}")
         assert isinstance(message.method, str)
         assert isinstance(message.id, str | int)
-        asked = McpRequest(message.id, message.method, params, principal)
-        asked.capabilities = meta.capabilities
+        request = McpRequest(message.id, message.method, params, principal)
+        request.capabilities = meta.capabilities
         if isinstance(meta.level, str) and meta.level in LEVELS:
-            asked.level = meta.level
-        return asked
+            request.level = meta.level
+        return request
 
     def do(self, request: McpRequest) -> Awaitable[McpReply | Later]:
         """Does what a request asks for."""
@@ -93,15 +93,15 @@ class ModernHandler:
         return self._listening(request, wanted)
 
     async def _listening(self, request: McpRequest, wanted: dict[str, Any]) -> McpReply:
-        room = await self._server.room(request)
+        mcp_session = await self._server.mcp_session(request)
         assert request.line is not None
-        subscriber = Subscriber(room, request.line, self._server.upstreams, request.id)
+        subscriber = Subscriber(mcp_session, request.line, self._server.upstreams, request.id)
         shelved = self._server.has_library
         lists = {key: name for key, name in LISTS.items() if wanted.get(key) is True and (shelved or name == "tools")}
         uris = _texts(wanted.get("resourceSubscriptions"))[:MOST_URIS] if shelved else []
         uris = [uri for uri in uris if len(uri) <= LONGEST]
         tasks = _texts(wanted.get("taskIds"))[:MOST_TASKS] if request.knows_tasks else []
-        tasks = [task for task in tasks if await self._server.rooms.task(task, request.principal) is not None]
+        tasks = [task for task in tasks if await self._server.sessions.task(task, request.principal) is not None]
         honoured = {**dict.fromkeys(lists, True), "resourceSubscriptions": uris, "taskIds": tasks}
         shown = {name: value for name, value in honoured.items() if value}
         subscriber.wants(frozenset(lists.values()))
@@ -112,26 +112,28 @@ class ModernHandler:
                 for task in tasks:
                     group.create_task(self._follow(request, subscriber, task))
                 if self._server.upstreams and uris:
-                    await self._server.upstreams.refresh(room)
+                    await self._server.upstreams.refresh(mcp_session)
                     for uri in uris:
-                        group.create_task(self._watch(room, subscriber, uri))
+                        group.create_task(self._watch(mcp_session, subscriber, uri))
                 await subscriber.run()
         raise AssertionError("who listens does so until it is cancelled")
 
-    async def _watch(self, room: McpSession, subscriber: Subscriber, uri: str) -> None:
+    async def _watch(self, mcp_session: McpSession, subscriber: Subscriber, uri: str) -> None:
         """Hears of a resource of a server as long as the stream is open."""
         try:
-            async with self._server.upstreams.watching(room, room.session, uri, lambda: subscriber.updated(uri)):
+            async with self._server.upstreams.watching(
+                mcp_session, mcp_session.session, uri, lambda: subscriber.updated(uri)
+            ):
                 await asyncio.Event().wait()
         except (ProtocolError, ToolFailure) as error:
             log.info("nothing will be heard of %s: %s", uri, error.message)
 
     async def _follow(self, request: McpRequest, subscriber: Subscriber, task: str) -> None:
         """Tells how a task stands whenever that changes, and as it ends."""
-        found = await self._server.rooms.task(task, request.principal)
-        if found is None:
+        place = await self._server.sessions.task(task, request.principal)
+        if place is None:
             return
-        session, row = found
+        session, row = place
         last = b""
         async for _ in states(session, row.id):
             shown = await self._server.tasks.detailed(session, await session._row(row.id), request.capabilities)

@@ -28,17 +28,17 @@ class CallNotifications:
             await self._log(event)
 
     async def _progress(self, event: Event) -> None:
-        said = event.fields
-        message = said.get("message") if event.kind == "progress" else _text(event)
-        value, total = (said["loaded"], said.get("total")) if "loaded" in said else (said.get("progress"), 1.0)
+        shown = event.fields
+        message = shown.get("message") if event.kind == "progress" else _text(event)
+        value, total = (shown["loaded"], shown.get("total")) if "loaded" in shown else (shown.get("progress"), 1.0)
         if not isinstance(value, int | float) or (self._at is not None and value <= self._at):
             if message is None:
                 return
             value, total = (0 if self._at is None else self._at + _STEP), None
         self._at = value
         params = {"progressToken": self._token, "progress": value, "total": total, "message": message}
-        given = {name: said for name, said in params.items() if said is not None}
-        await self._request.send(notification("notifications/progress", given), event.seq)
+        fields = {name: param for name, param in params.items() if param is not None}
+        await self._request.send(notification("notifications/progress", fields), event.seq)
 
     async def _log(self, event: Event) -> None:
         """An activity of type `log` is a line: a text, or `{"level": ..., "data": ..., "logger": ...}`."""

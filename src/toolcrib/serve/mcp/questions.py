@@ -13,6 +13,7 @@ from typing import Any
 
 from toolcrib.errors import Refused
 from toolcrib.events import InputGiven
+from toolcrib.origins.passages import passages
 from toolcrib.schema import output_check
 from toolcrib.schema.visible_json import visible_json, visible_text
 from toolcrib.serve.principal import Principal
@@ -34,7 +35,7 @@ class Open:
 
     question: Question
     wanted: Mapping[str, Mapping[str, Any]]
-    given: Mapping[str, Any]
+    answers: Mapping[str, Any]
     lacking: tuple[str, ...]
 
     @property
@@ -48,7 +49,7 @@ async def open_questions(
 ) -> list[Open]:
     """What a call waits for, itself or by a call that it made. Who may not answer is not asked to agree to anything."""
     agrees = principal is None or principal.may("answer")
-    found = []
+    questions = []
     rows = await session.crib.store.calls(session.id, ("waiting",), limit=100_000)
     for row in rows:
         if row.id == call or await _within(session, row.parent, call):
@@ -57,8 +58,8 @@ async def open_questions(
                 opened = await _open(session, history.question, history.seq, capabilities)
                 if history.question.kind == "confirm" and not agrees:
                     opened = replace(opened, wanted={})
-                found.append(opened)
-    return found
+                questions.append(opened)
+    return questions
 
 
 async def _within(session: Session, parent: str | None, call: str) -> bool:
@@ -68,16 +69,16 @@ async def _within(session: Session, parent: str | None, call: str) -> bool:
     return parent is not None
 
 
-async def _open(session: Session, question: Question, asked: int, capabilities: Mapping[str, Any]) -> Open:
+async def _open(session: Session, question: Question, asked_seq: int, capabilities: Mapping[str, Any]) -> Open:
     several = _wishes(question)
     wishes = {_name(question): _form(question)} if several is None else several
-    given = {} if several is None else await _given(session, question.id, asked)
+    answers = {} if several is None else await _answers_since(session, question.id, asked_seq)
     lacking = {_NEEDS[wish["method"]] for wish in wishes.values() if not _can(wish, capabilities)}
-    wanted = {name: wish for name, wish in wishes.items() if name not in given and _can(wish, capabilities)}
+    wanted = {name: wish for name, wish in wishes.items() if name not in answers and _can(wish, capabilities)}
     elsewhere = question.kind == "external" and _account(question) is None
     if several is None and (elsewhere or question.demands):  # for others to answer, elsewhere
         wanted = {}
-    return Open(question, wanted, given, tuple(sorted(lacking)))
+    return Open(question, wanted, answers, tuple(sorted(lacking)))
 
 
 def _name(question: Question) -> str:
@@ -103,11 +104,11 @@ def _wishes(question: Question) -> dict[str, dict[str, Any]] | None:
     return wishes if isinstance(wishes, dict) else None
 
 
-async def _given(session: Session, question: str, asked: int) -> dict[str, Any]:
+async def _answers_since(session: Session, question: str, after: int) -> dict[str, Any]:
     """What was answered since the question was asked."""
     data: dict[str, Any] = {}
-    while page := await session.crib.store.read(session.id, asked, call="", limit=1000):
-        asked = page[-1].seq
+    while page := await session.crib.store.read(session.id, after, call="", limit=1000):
+        after = page[-1].seq
         for event in page:
             if event.kind == ANSWERED and event.fields["question"] == question:
                 data[event.fields["name"]] = event.fields["response"]
@@ -133,8 +134,9 @@ def _message(question: Question) -> str:
     arguments = visible_json(dict(question.arguments), indent=2)
     resolved = question.data.get("resolved") if isinstance(question.data, Mapping) else None
     leads = f"\nLeads to: {visible_json(resolved)}" if resolved else ""
-    said = visible_text(question.prompt)
-    return f"{said}\nTool: {visible_text(question.tool)}\nArguments: {arguments}{leads}\nDigest: {question.digest}"
+    seen = "".join(f"\nSeen: {line}" for line in passages(question.data))
+    prompt, tool = visible_text(question.prompt), visible_text(question.tool)
+    return f"{prompt}{seen}\nTool: {tool}\nArguments: {arguments}{leads}\nDigest: {question.digest}"
 
 
 def waiting_text(question: Question, call: str, tool: Tool | None) -> str:
@@ -164,10 +166,10 @@ def _wrapped(question: Question) -> dict[str, Any]:
 
 
 def _can(wish: Mapping[str, Any], capabilities: Mapping[str, Any]) -> bool:
-    said = capabilities.get(_NEEDS[wish["method"]])
-    if not isinstance(said, Mapping):
+    capability = capabilities.get(_NEEDS[wish["method"]])
+    if not isinstance(capability, Mapping):
         return False
-    return wish["params"].get("mode") != "url" or "url" in said
+    return wish["params"].get("mode") != "url" or "url" in capability
 
 
 def requests(opened: Iterable[Open]) -> dict[str, dict[str, Any]]:
@@ -195,8 +197,8 @@ async def give(
     for name, (one, inner, wish) in _named(opened).items():
         if name in responses and _fits(wish, responses[name]) and not (unasked and one.question.kind == "confirm"):
             by_question.setdefault(one.question.id, (one, {}))[1][inner] = responses[name]
-    for one, given in by_question.values():
-        used = await _answer(session, one, given, actor) or used
+    for one, answers in by_question.values():
+        used = await _answer(session, one, answers, actor) or used
     return used
 
 
@@ -227,7 +229,7 @@ async def _answer(session: Session, one: Open, data: dict[str, Any], actor: str)
     for name, response in data.items():
         await session._log(InputGiven(one.question.id, name, response, actor))
     if data.keys() >= one.wanted.keys():
-        return await _settle(session, one.question, "accept", {**one.given, **data}, actor)
+        return await _settle(session, one.question, "accept", {**one.answers, **data}, actor)
     return True
 
 

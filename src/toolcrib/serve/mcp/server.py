@@ -19,6 +19,7 @@ from toolcrib.serve.mcp.sessions import McpSession, McpSessions
 from toolcrib.serve.mcp.settings import McpServerSettings
 from toolcrib.serve.mcp.signed_state import Signer, kept_secret
 from toolcrib.serve.mcp.skills import SKILLS, SkillShelf, contents
+from toolcrib.serve.mcp.spans import traced
 from toolcrib.serve.mcp.subscriptions import Hub
 from toolcrib.serve.mcp.tasks import Tasks
 from toolcrib.serve.mcp.tool_calls import CallRunner, Shape
@@ -43,11 +44,11 @@ class McpServer:
         self.library = library
         self.settings = settings
         seal = Signer(secret)
-        self.rooms = McpSessions(crib, seal, library, settings.namespaces)
+        self.sessions = McpSessions(crib, seal, library, settings.namespaces)
         self.upstreams = Upstreams(crib)
         self.skills = SkillShelf(crib, self.upstreams)
         self.lists = McpLists(settings, library, self.upstreams)
-        self.tasks = Tasks(self.rooms, seal, settings)
+        self.tasks = Tasks(self.sessions, seal, settings)
         self.running = CallRunner(seal, settings, self.tasks)
         self.hub = Hub(library, self.upstreams)
         crib.catalog.listen(self.hub.changed)
@@ -71,6 +72,9 @@ class McpServer:
             "skills/get": self.get_skill,
             "resources/directory/read": self.read_directory,
         }
+        self._spans = crib.pipeline.spans
+        if self._spans is not None:
+            self.methods = traced(self.methods, self._spans.telemetry)
 
     @classmethod
     async def over(
@@ -123,13 +127,17 @@ class McpServer:
             made["instructions"] = self.settings.instructions
         return encode(made)
 
-    async def room(self, request: McpRequest) -> McpSession:
+    async def mcp_session(self, request: McpRequest) -> McpSession:
         """What whoever asks can see."""
-        return await self.rooms.of(request.principal)
+        return await self.sessions.of(request.principal)
 
-    async def _call(self, request: McpRequest, room: McpSession, tool: Tool, arguments: bytes) -> McpReply | Later:
+    async def _call(
+        self, request: McpRequest, mcp_session: McpSession, tool: Tool, arguments: bytes
+    ) -> McpReply | Later:
         session = (
-            await self.rooms.session(request.principal, request.connection) if request.connection else room.session
+            await self.sessions.session(request.principal, request.connection)
+            if request.connection
+            else mcp_session.session
         )
         return await self.running.call(request, session, tool, arguments, self.shape(request))
 
@@ -151,21 +159,21 @@ class McpServer:
 
     async def list_tools(self, request: McpRequest) -> McpReply:
         """The tools that the principal may use."""
-        await self.crib.stock.settle()
-        return self.lists.tools(request, await self.room(request))
+        await self.crib.registry.settle()
+        return self.lists.tools(request, await self.mcp_session(request))
 
     async def call_tool(self, request: McpRequest) -> McpReply | Later:
         """Calls a tool."""
-        room = await self.room(request)
-        if room.tool(request.needs("name")) is None:
-            await self.crib.stock.settle(request.needs("name"))
-        tool, arguments = self._tool(request, room)
-        return await self._call(request, room, tool, arguments)
+        mcp_session = await self.mcp_session(request)
+        if mcp_session.tool(request.needs("name")) is None:
+            await self.crib.registry.settle(request.needs("name"))
+        tool, arguments = self._tool(request, mcp_session)
+        return await self._call(request, mcp_session, tool, arguments)
 
-    def _tool(self, request: McpRequest, room: McpSession) -> tuple[Tool, bytes]:
+    def _tool(self, request: McpRequest, mcp_session: McpSession) -> tuple[Tool, bytes]:
         """The tool that a request names, and its arguments."""
         name = request.needs("name")
-        tool = room.tool(name)
+        tool = mcp_session.tool(name)
         if tool is None:
             raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {name}")
         arguments = _arguments(request)
@@ -175,14 +183,16 @@ class McpServer:
 
     def call_at_once(self, request: McpRequest, starter: Starter) -> McpReply | Awaitable[McpReply | Later] | None:
         """The same without a task, as far as it goes without a pause; None where it does not go that way at all."""
-        room = self.rooms.known(request.principal)
-        if room is None or request.connection or request.params.request_state is not UNSET:
+        mcp_session = self.sessions.known(request.principal)
+        if mcp_session is None or request.connection or request.params.request_state is not UNSET:
             return None
-        if self.crib.stock.pending and room.tool(request.needs("name")) is None:
+        if self._spans is not None:
             return None
-        tool, arguments = self._tool(request, room)
-        call, made = self.running.call_request(request, room.session, tool, arguments), list[LiveCall]()
-        task = starter.start(_accepted(room.session, call, made))
+        if self.crib.registry.pending and mcp_session.tool(request.needs("name")) is None:
+            return None
+        tool, arguments = self._tool(request, mcp_session)
+        call, made = self.running.call_request(request, mcp_session.session, tool, arguments), list[LiveCall]()
+        task = starter.start(_accepted(mcp_session.session, call, made))
         if made and made[0].result is not None and not is_partial(made[0].result):
             return McpReply(tool_result(made[0].result, tool, modern=request.modern))
         return self._go_on(request, made, tool, task)
@@ -199,10 +209,10 @@ class McpServer:
     async def _shelves(self, request: McpRequest) -> McpSession:
         """What whoever asks can see, with what servers have beside tools."""
         if self.upstreams:
-            await self.crib.stock.settle()
-        room = await self.room(request)
-        await self.upstreams.refresh(room)
-        return room
+            await self.crib.registry.settle()
+        mcp_session = await self.mcp_session(request)
+        await self.upstreams.refresh(mcp_session)
+        return mcp_session
 
     async def list_prompts(self, request: McpRequest) -> McpReply:
         """The prompts of the library and of servers."""
@@ -221,13 +231,13 @@ class McpServer:
         name = request.needs("name")
         prompt = None if self.library is None else self.library.prompts.get(name)
         if prompt is not None:
-            return await self._call(request, await self.room(request), prompt.tool, _arguments(request))
-        room = await self._shelves(request)
-        found = self.upstreams.prompt(room, name)
-        if found is None:
+            return await self._call(request, await self.mcp_session(request), prompt.tool, _arguments(request))
+        mcp_session = await self._shelves(request)
+        upstream = self.upstreams.prompt(mcp_session, name)
+        if upstream is None:
             raise ProtocolError(INVALID_PARAMS, f"Unknown prompt: {name}")
-        arguments = encode({"name": found.name, "arguments": Raw(_arguments(request))})
-        return await self._call(request, room, found.tool, arguments)
+        arguments = encode({"name": upstream.name, "arguments": Raw(_arguments(request))})
+        return await self._call(request, mcp_session, upstream.tool, arguments)
 
     async def read_resource(self, request: McpRequest) -> McpReply | Later:
         """What a resource holds."""
@@ -235,33 +245,33 @@ class McpServer:
         own = None if self.library is None else self.library.find(uri)
         if own is not None:
             resource, variables = own
-            return await self._call(request, await self.room(request), resource.tool, canonical(variables))
-        room = await self._shelves(request)
-        if (file := self.skills.file(room, uri)) is not None:
-            return await self._call(request, room, file[0], canonical(file[1]))
-        found = self.upstreams.resource(room, uri)
-        if found is None:
+            return await self._call(request, await self.mcp_session(request), resource.tool, canonical(variables))
+        mcp_session = await self._shelves(request)
+        if (file := self.skills.file(mcp_session, uri)) is not None:
+            return await self._call(request, mcp_session, file[0], canonical(file[1]))
+        upstream = self.upstreams.resource(mcp_session, uri)
+        if upstream is None:
             raise ProtocolError(
                 INVALID_PARAMS if request.modern else NOT_FOUND, f"Unknown resource: {uri}", {"uri": uri}
             )
-        return await self._call(request, room, found.tool, canonical({"uri": found.name}))
+        return await self._call(request, mcp_session, upstream.tool, canonical({"uri": upstream.name}))
 
     async def list_skills(self, request: McpRequest) -> McpReply:
         """The skills of the crib and of servers."""
-        room = await self._shelves(request)
+        mcp_session = await self._shelves(request)
         await self.skills.refresh()
-        return self.lists.skills(request, room, self.skills.entries(room))
+        return self.lists.skills(request, mcp_session, self.skills.entries(mcp_session))
 
     async def get_skill(self, request: McpRequest) -> McpReply:
         """One skill, as the list has it."""
-        room = await self._shelves(request)
-        entry = self.skills.entry(room, request.needs("uri"))
+        mcp_session = await self._shelves(request)
+        entry = self.skills.entry(mcp_session, request.needs("uri"))
         return McpReply(self.lists.cache(request, encode({"skill": entry})))
 
     async def read_directory(self, request: McpRequest) -> McpReply:
         """What lies in a folder of a skill."""
-        room = await self._shelves(request)
-        children = self.skills.directory(room, request.needs("uri"))
+        mcp_session = await self._shelves(request)
+        children = self.skills.directory(mcp_session, request.needs("uri"))
         return McpReply(self.lists.cache(request, encode({"resources": children})))
 
     async def complete(self, request: McpRequest) -> McpReply | Later:
@@ -272,25 +282,25 @@ class McpServer:
         completions = self._completions(ref)
         if completions is None:
             return await self._complete_upstream(request, ref, argument)
-        found = await completed(
+        values = await completed(
             completions.get(str(argument.get("name"))), str(argument.get("value", "")), _others(request)
         )
-        shown = {"values": found[:MOST_COMPLETIONS], "total": len(found), "hasMore": len(found) > MOST_COMPLETIONS}
+        shown = {"values": values[:MOST_COMPLETIONS], "total": len(values), "hasMore": len(values) > MOST_COMPLETIONS}
         return McpReply(encode({"completion": shown}))
 
     async def _complete_upstream(
         self, request: McpRequest, ref: Mapping[str, Any], argument: Mapping[str, Any]
     ) -> McpReply | Later:
         """Has a server complete an argument. Nobody is asked to confirm that: it is not completed then."""
-        room = await self._shelves(request)
-        found = self.upstreams.completes(room, ref)
-        if found is None:
+        mcp_session = await self._shelves(request)
+        completion = self.upstreams.completes(mcp_session, ref)
+        if completion is None:
             raise ProtocolError(INVALID_PARAMS, "Invalid params: ref is of no prompt or template of this server")
-        upstream, meant = found
+        upstream, meant = completion
         arguments = {"ref": meant, "argument": argument, "context": {"arguments": _others(request)}}
-        if room.session.why(upstream.tool.id, arguments).verdict.effect != "allow":
+        if mcp_session.session.why(upstream.tool.id, arguments).verdict.effect != "allow":
             return McpReply(encode({"completion": {"values": [], "total": 0, "hasMore": False}}))
-        return await self._call(request, room, upstream.tool, canonical(arguments))
+        return await self._call(request, mcp_session, upstream.tool, canonical(arguments))
 
     def _completions(self, ref: Mapping[str, Any]) -> Mapping[str, Any] | None:
         if self.library is not None:
@@ -305,14 +315,14 @@ class McpServer:
 
 
 def _arguments(request: McpRequest) -> bytes:
-    given = request.params.arguments
-    return bytes(given) if isinstance(given, Raw) else b"{}"
+    arguments = request.params.arguments
+    return bytes(arguments) if isinstance(arguments, Raw) else b"{}"
 
 
 def _others(request: McpRequest) -> dict[str, str]:
     context = request.params.context
-    given = {} if context is UNSET else context.get("arguments")
-    return {str(name): str(value) for name, value in given.items()} if isinstance(given, dict) else {}
+    arguments = {} if context is UNSET else context.get("arguments")
+    return {str(name): str(value) for name, value in arguments.items()} if isinstance(arguments, dict) else {}
 
 
 async def _accepted(session: Session, call: CallRequest, made: list[LiveCall]) -> None:

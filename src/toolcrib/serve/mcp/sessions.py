@@ -60,8 +60,7 @@ class McpSession:
         """What the principal sees now."""
         view, policy = self.session._view, self.session.policy
         if view is not self._view or policy is not self._policy:
-            hides = getattr(policy, "hides", None)
-            hidden = () if hides is None else tuple(tool.id for tool in view.all if hides(tool, self.session))
+            hidden = tuple(tool.id for tool in view.all if policy.hides(tool, self.session))
             key = (self.session.namespaces, hidden)
             self._sight = self._sights.setdefault(key, Visibility(hidden))
             self._view, self._policy = view, policy
@@ -77,8 +76,8 @@ class McpSession:
         sight = self.sight
         tool = sight.named.get(name)
         if tool is None:
-            found = self.session.tool(name)
-            tool = found if found is not None and found.id in sight.ids else None
+            known = self.session.tool(name)
+            tool = known if known is not None and known.id in sight.ids else None
         return tool
 
 
@@ -93,32 +92,34 @@ class McpSessions:
         self._seal = seal
         self._more = () if library is None else library.namespaces
         self._namespaces = namespaces
-        self._rooms: dict[Principal, McpSession] = {}
+        self._sessions: dict[Principal, McpSession] = {}
         self._sights: dict[object, Visibility] = {}
 
     async def of(self, principal: Principal) -> McpSession:
         """What a principal can see, and the session that it uses today."""
-        room = self.known(principal)
-        if room is None:
+        mcp_session = self.known(principal)
+        if mcp_session is None:
             now = self._clock.now()
             self._sweep(now)
             day = int(now // DAY_S)
             place = self._seal.place(principal.name, *(principal.namespaces or ()))
             session = await self._open(f"mcp-{place}-{day}", principal)
-            room = self._rooms[principal] = McpSession(session, (day + 1) * DAY_S, self._sights)
-        return room
+            mcp_session = self._sessions[principal] = McpSession(session, (day + 1) * DAY_S, self._sights)
+        return mcp_session
 
     def _sweep(self, now: float) -> None:
         """Lets go of what belongs to days before; a session where something still runs stays until it is through."""
-        for principal, room in list(self._rooms.items()):
-            if now >= room.until and not room.session.live:
-                del self._rooms[principal]
-                self._crib._forget(room.session)
+        for principal, mcp_session in list(self._sessions.items()):
+            if now >= mcp_session.until and not mcp_session.session.live:
+                del self._sessions[principal]
+                self._crib._session_table.forget(mcp_session.session)
 
     def known(self, principal: Principal) -> McpSession | None:
         """The same, where it was opened today already."""
-        room = self._rooms.get(principal)
-        return None if room is None or self._clock.now() >= room.until or room.session._left_by_owner else room
+        mcp_session = self._sessions.get(principal)
+        if mcp_session is None or self._clock.now() >= mcp_session.until or mcp_session.session._left_by_owner:
+            return None
+        return mcp_session
 
     async def session(self, principal: Principal, connection: str) -> Session:
         """The session of a connection, opened when it is first used."""
@@ -130,10 +131,10 @@ class McpSessions:
 
     def _opened(self, principal: Principal) -> list[str]:
         """The namespaces that are open to a principal; one whose key opens none has only what everybody has here."""
-        given = self._namespaces or self._crib.default_namespaces
+        namespaces = self._namespaces or self._crib.default_namespaces
         if principal.namespaces is not None:
-            given = principal.namespaces
-        return [*given, *(name for name in self._more if name not in given)]
+            namespaces = principal.namespaces
+        return [*namespaces, *(name for name in self._more if name not in namespaces)]
 
     def owns(self, session: Session, principal: Principal) -> bool:
         """True if a session is this principal's, and no more was open in it than their key opens."""

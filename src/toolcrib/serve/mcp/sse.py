@@ -113,7 +113,7 @@ class McpSse:
             raise ApiError("too_many", "Answers wait that nobody reads", "read what was answered first", retry_after=1)
         many = sum(one.under_way for one, _ in own.values())
         if many >= self._api.limits.requests_each:
-            told = f"{many} requests are under way already"
-            raise ApiError("too_many", told, "wait for some of them to end", retry_after=1)
+            reason = f"{many} requests are under way already"
+            raise ApiError("too_many", reason, "wait for some of them to end", retry_after=1)
         client.take(body)
         await reply(visit.send, 202, b"Accepted", ((b"content-type", b"text/plain"),))

@@ -26,10 +26,10 @@ SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 class Subscriber:
     """One who listens. `id` is said with everything that is sent, where the revision has such a thing."""
 
-    __slots__ = ("_id", "_line", "_news", "_room", "_seen", "_upstreams", "_wake", "lists", "uris")
+    __slots__ = ("_id", "_line", "_mcp_session", "_news", "_seen", "_upstreams", "_wake", "lists", "uris")
 
-    def __init__(self, room: McpSession, line: MessageSink, upstreams: Upstreams, id: Id | None = None) -> None:
-        self._room = room
+    def __init__(self, mcp_session: McpSession, line: MessageSink, upstreams: Upstreams, id: Id | None = None) -> None:
+        self._mcp_session = mcp_session
         self._upstreams = upstreams
         self._line = line
         self._id = id
@@ -79,12 +79,12 @@ class Subscriber:
 
     def _look(self, name: str) -> int:
         """A number that is another when the list is another; much smaller than the list."""
-        tools = self._room.session._view.tools
+        tools = self._mcp_session.session._view.tools
         if name == "tools":
             return hash(tuple(tool.fingerprint for tool in tools if tool.source != SOURCE))
         space = PROMPTS if name == "prompts" else RESOURCES
         own = tuple(tool.fingerprint for tool in tools if tool.source == SOURCE and tool.namespace == space)
-        return hash((own, self._upstreams.edition(self._room)))
+        return hash((own, self._upstreams.edition(self._mcp_session)))
 
 
 class Hub:

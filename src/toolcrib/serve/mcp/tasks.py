@@ -27,14 +27,14 @@ _BROKEN = ("internal", "unknown")
 class Tasks:
     """Shows calls as tasks, and lets their owners answer and cancel them."""
 
-    def __init__(self, rooms: McpSessions, seal: Signer, settings: McpServerSettings) -> None:
-        self._rooms = rooms
+    def __init__(self, sessions: McpSessions, seal: Signer, settings: McpServerSettings) -> None:
+        self._sessions = sessions
         self._seal = seal
         self._settings = settings
 
     def owns(self, session: Session, principal: Principal) -> bool:
         """True if a principal may see the calls of a session."""
-        return self._rooms.owns(session, principal)
+        return self._sessions.owns(session, principal)
 
     async def created(self, session: Session, call: str) -> McpReply:
         """The answer that a call goes on as a task, once it is durable."""
@@ -50,10 +50,10 @@ class Tasks:
     async def update(self, request: McpRequest) -> McpReply:
         """Takes responses; what nobody asked for is ignored."""
         session, row = await self._mine(request)
-        given = request.params.input_responses
-        if isinstance(given, dict) and given:
+        responses = request.params.input_responses
+        if isinstance(responses, dict) and responses:
             opened = await open_questions(session, row.id, request.capabilities, request.principal)
-            await give(session, opened, given, request.principal.name)
+            await give(session, opened, responses, request.principal.name)
         return McpReply(b"{}")
 
     async def cancel(self, request: McpRequest) -> McpReply:
@@ -69,10 +69,10 @@ class Tasks:
         if not request.knows_tasks:
             raise lacking(extension=TASKS)
         task = request.needs("task_id")
-        found = await self._rooms.task(task, request.principal)
-        if found is None:
+        place = await self._sessions.task(task, request.principal)
+        if place is None:
             raise ProtocolError(INVALID_PARAMS, "There is no such task", {"taskId": task})
-        return found
+        return place
 
     async def detailed(self, session: Session, row: Row, capabilities: Mapping[str, Any]) -> dict[str, Any]:
         """A task as its owner sees it."""
@@ -103,8 +103,8 @@ class Tasks:
 
     def _described(self, session: Session, history: History, status: str) -> dict[str, Any]:
         retention = session.crib.retention
-        asked = 0.0 if history.question is None else history.question.asked_at
-        changed = max(history.accepted_at, history.started_at or 0.0, history.done_at or 0.0, asked)
+        asked_at = 0.0 if history.question is None else history.question.asked_at
+        changed = max(history.accepted_at, history.started_at or 0.0, history.done_at or 0.0, asked_at)
         return {
             "taskId": self._seal.name(history.id, session.owner),
             "status": status,

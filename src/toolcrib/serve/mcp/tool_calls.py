@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from msgspec import UNSET, Raw
 
@@ -72,14 +72,15 @@ class CallRunner:
 
     def answer(self, request: McpRequest, live: LiveCall, tool: Tool, shape: Shape) -> McpReply | Later:
         """The answer of a call that was accepted, at once where it is over."""
+        session = cast(Session, live.session)
         if live.result is not None:
             if is_partial(live.result):
-                return self._whole(live.session, live.result, tool, request.modern, shape)
+                return self._whole(session, live.result, tool, request.modern, shape)
             return McpReply(shape(live.result, tool, request.modern))
         request.call = live.id if live.row is None else live.row.id
         if live.background:
-            return self._tasks.created(live.session, request.call)
-        return self._later(_CallFollow(self, request, live.session, tool, shape))
+            return self._tasks.created(session, request.call)
+        return self._later(_CallFollow(self, request, session, tool, shape))
 
     async def _whole(self, session: Session, result: Result, tool: Tool, modern: bool, shape: Shape) -> McpReply:
         return McpReply(shape(await make_whole(session, result), tool, modern))
@@ -89,12 +90,12 @@ class CallRunner:
 
         Whose token expired while they waited may come back with another: their call goes on.
         """
-        asked = pursuit.asked
+        request = pursuit.request
         try:
-            return await (self._timely(pursuit) if asked.takes_task else pursuit.reply())
+            return await (self._timely(pursuit) if request.takes_task else pursuit.reply())
         except asyncio.CancelledError:
-            stays = asked.line is not None and asked.line.refused
-            if asked.modern and not stays and not pursuit.session.crib.ending:
+            stays = request.line is not None and request.line.refused
+            if request.modern and not stays and not pursuit.session.crib.ending:
                 pursuit.session.pipeline.aside(_cancel(pursuit.session, pursuit.call))
             raise
 
@@ -158,7 +159,7 @@ class _CallFollow:
         after: int | None = None,
     ) -> None:
         self.running = running
-        self.asked = request
+        self.request = request
         self.session = session
         self.call = request.call
         self.tool = tool
@@ -177,7 +178,7 @@ class _CallFollow:
 
     async def follow(self, after: int | None) -> McpReply:
         """The answer, by what the log says from there on."""
-        telling = CallNotifications(self.asked)
+        telling = CallNotifications(self.request)
         async for event in follow(self.session, self.call, after):
             if event.kind == "waiting":
                 reply = await self._waiting(event)
@@ -186,7 +187,7 @@ class _CallFollow:
             elif event.call == self.call:
                 if event.kind in ENDED:
                     return await self._done(result(event.data))
-                if self.asked.takes_task and _is_task(event):
+                if self.request.takes_task and _is_task(event):
                     return await self.running.created(self.session, self.call)
                 await telling.tell(event)
         raise ProtocolError(INTERNAL, "The server is closing")
@@ -194,7 +195,7 @@ class _CallFollow:
     async def _done(self, outcome: Result) -> McpReply:
         if is_partial(outcome):
             outcome = await make_whole(self.session, outcome)
-        return McpReply(self.shape(outcome, self.tool, self.asked.modern))
+        return McpReply(self.shape(outcome, self.tool, self.request.modern))
 
     async def _again(self) -> McpReply | None:
         """What a client brings that was asked before; None where the call goes on."""
@@ -202,12 +203,12 @@ class _CallFollow:
         row = await session._row(self.call)
         if row.state == "done":
             return await self._done(await session.result(self.call))
-        opened = await open_questions(session, self.call, self.asked.capabilities, self.asked.principal)
+        opened = await open_questions(session, self.call, self.request.capabilities, self.request.principal)
         if not opened:
             return None
-        given = self._responses()
-        if given and await give(session, opened, given, self.asked.principal.name):
-            left = await open_questions(session, self.call, self.asked.capabilities, self.asked.principal)
+        responses = self._responses()
+        if responses and await give(session, opened, responses, self.request.principal.name):
+            left = await open_questions(session, self.call, self.request.capabilities, self.request.principal)
             if not left:
                 return None
             if only_visits(left):
@@ -223,18 +224,18 @@ class _CallFollow:
             return await self._ask(opened)
 
     def _responses(self) -> Mapping[str, Any]:
-        given = self.asked.params.input_responses
-        return {} if given is UNSET else given
+        responses = self.request.params.input_responses
+        return {} if responses is UNSET else responses
 
     async def _waiting(self, event: Event) -> McpReply | None:
-        opened = await open_questions(self.session, self.call, self.asked.capabilities, self.asked.principal)
+        opened = await open_questions(self.session, self.call, self.request.capabilities, self.request.principal)
         if not opened:
             return None
-        if not self.asked.modern:
+        if not self.request.modern:
             return await self._request([one for one in opened if one.question.call == event.call], event.seq)
-        given = self._responses()
-        if given:
-            left = await self._unasked(opened, given)
+        responses = self._responses()
+        if responses:
+            left = await self._unasked(opened, responses)
             if not left:
                 return None
             opened = left
@@ -242,16 +243,16 @@ class _CallFollow:
 
     async def _unasked(self, opened: list[Open], data: Mapping[str, Any]) -> list[Open]:
         """What is left to ask when a client answered before it was asked."""
-        if not await give(self.session, opened, data, self.asked.principal.name, unasked=True):
+        if not await give(self.session, opened, data, self.request.principal.name, unasked=True):
             return opened
-        return await open_questions(self.session, self.call, self.asked.capabilities, self.asked.principal)
+        return await open_questions(self.session, self.call, self.request.capabilities, self.request.principal)
 
     async def _ask(self, opened: list[Open]) -> McpReply:
         wanted = requests(opened)
         if not wanted:
             return await self._parked(opened)
         assert self.tool is not None
-        state = self.running.state(self.asked, self.session, self.call, self.tool, opened)
+        state = self.running.state(self.request, self.session, self.call, self.tool, opened)
         return McpReply(encode({"inputRequests": wanted, "requestState": state}), b"input_required")
 
     async def _request(self, opened: list[Open], seq: int) -> McpReply | None:
@@ -263,7 +264,7 @@ class _CallFollow:
         for one in opened:
             for name, wish in one.wanted.items():
                 id = one.question.id + (f"|{name}" if one.for_client_alone else "")
-                await self.asked.send(request(id, wish["method"], wish["params"]), seq)
+                await self.request.send(request(id, wish["method"], wish["params"]), seq)
         return None
 
     async def _parked(self, opened: list[Open]) -> McpReply:
@@ -272,10 +273,10 @@ class _CallFollow:
         if alone:
             await _cancel(self.session, self.call)
             raise lacking(*alone)
-        if self.asked.takes_task:
+        if self.request.takes_task:
             return await self.running.created(self.session, self.call)
         text = waiting_text(opened[0].question, self.call, self.tool)
-        if self.asked.method != "tools/call":  # there is no other way to say it
+        if self.request.method != "tools/call":  # there is no other way to say it
             raise ProtocolError(INTERNAL, text)
         return McpReply(encode({"content": [{"type": "text", "text": text}], "isError": True}))
 
@@ -312,15 +313,15 @@ def _is_task(event: Event) -> bool:
 
 def _needs_task(tool: Tool) -> bool:
     """True if a tool says, in its metadata, that it is of no use without tasks: `{"mcp": {"task": "required"}}`."""
-    said = tool.metadata.get("mcp")
-    return isinstance(said, Mapping) and said.get("task") == "required"
+    declared = tool.metadata.get("mcp")
+    return isinstance(declared, Mapping) and declared.get("task") == "required"
 
 
 def _bound(request: McpRequest, tool: Tool) -> list[Any]:
     """What a request that brings a state back has to have in common with the one that got it."""
-    given = request.params.arguments
+    raw = request.params.arguments
     try:
-        arguments = decode(given) if isinstance(given, Raw) else None
+        arguments = decode(raw) if isinstance(raw, Raw) else None
     except (ValueError, RecursionError) as error:
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: arguments cannot be read: {error}") from None
     return [request.principal.name, request.method, tool.id, arguments or {}, _uri(request)]

@@ -54,11 +54,11 @@ class Upstreams:
     @property
     def sources(self) -> Iterator[Mcp]:
         """All of them, in the order of the crib."""
-        return (source for source in self._crib.stock.sources if isinstance(source, Mcp))
+        return (source for source in self._crib.registry.sources if isinstance(source, Mcp))
 
-    def edition(self, room: McpSession) -> tuple[object, ...]:
+    def edition(self, mcp_session: McpSession) -> tuple[object, ...]:
         """What is another when the prompts or resources are, as far as they can be seen."""
-        return tuple((source.name, source.server.edition) for source in self._visible(room))
+        return tuple((source.name, source.server.edition) for source in self._visible(mcp_session))
 
     def listen(self, changed: Callable[[], None]) -> None:
         """Has `changed` called when prompts or resources of a server are others."""
@@ -67,20 +67,20 @@ class Upstreams:
                 self._heard.add(source)
                 source.server.offers_changed = changed
 
-    def _visible(self, room: McpSession) -> Iterator[Mcp]:
-        return (source for source in self.sources if any(self._tool(room, source, one) for one in (READ, GET)))
+    def _visible(self, mcp_session: McpSession) -> Iterator[Mcp]:
+        return (source for source in self.sources if any(self._tool(mcp_session, source, one) for one in (READ, GET)))
 
-    def _tool(self, room: McpSession, source: Mcp, method: str) -> Tool | None:
+    def _tool(self, mcp_session: McpSession, source: Mcp, method: str) -> Tool | None:
         """The tool of a method of a server, if it is open here and not hidden by the policy."""
-        tool = room.session.tool(f"{source.name}.{tool_name(method)}")
-        return tool if tool is not None and room.shows(tool) else None
+        tool = mcp_session.session.tool(f"{source.name}.{tool_name(method)}")
+        return tool if tool is not None and mcp_session.shows(tool) else None
 
     # Lists
 
-    async def refresh(self, room: McpSession) -> None:
+    async def refresh(self, mcp_session: McpSession) -> None:
         """Asks the servers that can be seen what they have, where that is not known; nobody waits long for one."""
         tasks = []
-        for source in self._visible(room):
+        for source in self._visible(mcp_session):
             task = self._asking.get(source)
             if task is None:
                 task = self._asking[source] = asyncio.create_task(source.server.offers())
@@ -94,50 +94,52 @@ class Upstreams:
         if not task.cancelled() and isinstance(error := task.exception(), ToolFailure):
             log.info("%s does not say what prompts and resources it has: %s", source.name, error.message)
 
-    def prompts(self, room: McpSession) -> dict[str, Listed]:
+    def prompts(self, mcp_session: McpSession) -> dict[str, Listed]:
         """The prompts that can be seen, under the names that clients use."""
-        found: dict[str, Listed] = {}
+        prompts: dict[str, Listed] = {}
         for source in self.sources:
-            if self._tool(room, source, GET) is not None:
+            if self._tool(mcp_session, source, GET) is not None:
                 for one in source.server.known_offers.prompts:
                     name = source.shown_name(one["name"])
-                    found.setdefault(name, {**one, "name": name})
-        return found
+                    prompts.setdefault(name, {**one, "name": name})
+        return prompts
 
-    def resources(self, room: McpSession) -> dict[str, Listed]:
+    def resources(self, mcp_session: McpSession) -> dict[str, Listed]:
         """The resources that can be seen, by address."""
-        return self._listed(room, "uri", lambda offers: offers.resources)
+        return self._listed(mcp_session, "uri", lambda offers: offers.resources)
 
-    def templates(self, room: McpSession) -> dict[str, Listed]:
+    def templates(self, mcp_session: McpSession) -> dict[str, Listed]:
         """The templates that can be seen, by address."""
-        return self._listed(room, "uriTemplate", lambda offers: offers.templates)
+        return self._listed(mcp_session, "uriTemplate", lambda offers: offers.templates)
 
     @property
     def have_skills(self) -> bool:
         """True if a server has skills."""
         return any("skills" in source.server.features for source in self.sources)
 
-    def skills(self, room: McpSession) -> Iterator[Listed]:
+    def skills(self, mcp_session: McpSession) -> Iterator[Listed]:
         """The skills that can be seen."""
         for source in self.sources:
-            if self._tool(room, source, READ) is not None:
+            if self._tool(mcp_session, source, READ) is not None:
                 yield from source.server.known_offers.skills
 
-    def _listed(self, room: McpSession, key: str, entries: Callable[[Offers], Iterable[Listed]]) -> dict[str, Listed]:
-        found: dict[str, Listed] = {}
+    def _listed(
+        self, mcp_session: McpSession, key: str, entries: Callable[[Offers], Iterable[Listed]]
+    ) -> dict[str, Listed]:
+        listed: dict[str, Listed] = {}
         for source in self.sources:
-            if self._tool(room, source, READ) is not None:
+            if self._tool(mcp_session, source, READ) is not None:
                 for one in entries(source.server.known_offers):
-                    uri = one[key] if one[key] not in found else own_address(source.name, one[key])
-                    found.setdefault(uri, {**one, key: uri})
-        return found
+                    uri = one[key] if one[key] not in listed else own_address(source.name, one[key])
+                    listed.setdefault(uri, {**one, key: uri})
+        return listed
 
     # Single ones
 
-    def prompt(self, room: McpSession, name: str) -> Upstream | None:
+    def prompt(self, mcp_session: McpSession, name: str) -> Upstream | None:
         """The prompt of a name; of a server whose prompts are not known every name is taken for one."""
         for source in self.sources:
-            tool = self._tool(room, source, GET)
+            tool = self._tool(mcp_session, source, GET)
             if tool is None:
                 continue
             for one in source.server.known_offers.prompts:
@@ -145,23 +147,23 @@ class Upstreams:
                     return Upstream(source, tool, one["name"])
         return None
 
-    def resource(self, room: McpSession, uri: str, method: str = READ) -> Upstream | None:
+    def resource(self, mcp_session: McpSession, uri: str, method: str = READ) -> Upstream | None:
         """The resource of an address: one that is listed, one of a template, or of the only server that has such."""
-        readable = [source for source in self.sources if self._tool(room, source, READ) is not None]
+        readable = [source for source in self.sources if self._tool(mcp_session, source, READ) is not None]
         if uri.startswith(OWN_SCHEME):
             name, _, inner = uri.removeprefix(OWN_SCHEME).partition("/")
             readable, uri = [source for source in readable if source.name == name], unquote(inner)
         for fits in (Offers.lists, Offers.describes):
             for source in readable:
                 if fits(source.server.known_offers, uri):
-                    return self._at(room, source, method, uri)
+                    return self._at(mcp_session, source, method, uri)
         near = [source for source in readable if source.server.known_offers.speaks(uri.partition(":")[0])]
         only = near if len(near) == 1 else readable
-        return self._at(room, only[0], method, uri) if len(only) == 1 else None
+        return self._at(mcp_session, only[0], method, uri) if len(only) == 1 else None
 
     @contextlib.asynccontextmanager
     async def watching(
-        self, room: McpSession, session: Session, uri: str, heard: Callable[[], None]
+        self, mcp_session: McpSession, session: Session, uri: str, heard: Callable[[], None]
     ) -> AsyncIterator[None]:
         """Hears for a while whenever a resource of a server changes; nothing where it is no server's.
 
@@ -169,35 +171,35 @@ class Upstreams:
             ProtocolError: it may not be read here.
             ToolFailure: the server cannot be asked, or refuses.
         """
-        found = self.resource(room, uri)
-        if found is None:
+        upstream = self.resource(mcp_session, uri)
+        if upstream is None:
             yield
             return
-        if room.session.why(found.tool.id, {"uri": found.name}).verdict.effect == "deny":
+        if mcp_session.session.why(upstream.tool.id, {"uri": upstream.name}).verdict.effect == "deny":
             raise ProtocolError(INVALID_PARAMS, f"This resource may not be read here: {uri}", {"uri": uri})
-        async with found.source.server.watching(found.name, session, heard):
+        async with upstream.source.server.watching(upstream.name, session, heard):
             yield
 
-    def completes(self, room: McpSession, ref: Mapping[str, Any]) -> tuple[Upstream, dict[str, Any]] | None:
+    def completes(self, mcp_session: McpSession, ref: Mapping[str, Any]) -> tuple[Upstream, dict[str, Any]] | None:
         """Who completes an argument of a prompt or template, and what it calls that."""
         kind = "name" if ref.get("type") == "ref/prompt" else "uri"
         name = ref.get(kind)
         if not isinstance(name, str):
             return None
-        found = self.prompt(room, name) if kind == "name" else self._template(room, name)
-        tool = None if found is None else self._tool(room, found.source, COMPLETE)
-        if found is None or tool is None:
+        upstream = self.prompt(mcp_session, name) if kind == "name" else self._template(mcp_session, name)
+        tool = None if upstream is None else self._tool(mcp_session, upstream.source, COMPLETE)
+        if upstream is None or tool is None:
             return None
-        return Upstream(found.source, tool, found.name), {**ref, kind: found.name}
+        return Upstream(upstream.source, tool, upstream.name), {**ref, kind: upstream.name}
 
-    def _template(self, room: McpSession, uri: str) -> Upstream | None:
+    def _template(self, mcp_session: McpSession, uri: str) -> Upstream | None:
         for source in self.sources:
             if any(one["uriTemplate"] == uri for one in source.server.known_offers.templates):
-                return self._at(room, source, READ, uri)
-        return self.resource(room, uri)
+                return self._at(mcp_session, source, READ, uri)
+        return self.resource(mcp_session, uri)
 
-    def _at(self, room: McpSession, source: Mcp, method: str, uri: str) -> Upstream | None:
-        tool = self._tool(room, source, method)
+    def _at(self, mcp_session: McpSession, source: Mcp, method: str, uri: str) -> Upstream | None:
+        tool = self._tool(mcp_session, source, method)
         return None if tool is None else Upstream(source, tool, uri)
 
 

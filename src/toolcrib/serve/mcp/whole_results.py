@@ -41,10 +41,10 @@ async def make_whole(session: Session, result: Result) -> Result:
 
 def _spilled(result: Result) -> Mapping[str, Any] | None:
     """Where all of a result is kept; a tool that kept a part of it by itself says more than that."""
-    told = result.metadata.get("spilled")
-    if not isinstance(told, Mapping) or result.json[:12] != b'{"spilled":{':
+    spilled = result.metadata.get("spilled")
+    if not isinstance(spilled, Mapping) or result.json[:12] != b'{"spilled":{':
         return None
-    return told if result.data.keys() == {"spilled"} else None
+    return spilled if result.data.keys() == {"spilled"} else None
 
 
 def _with(result: Result, spilled: Mapping[str, Any], kept: Any) -> Result:
@@ -60,7 +60,7 @@ def _filled(block: Mapping[str, Any], data: bytes) -> dict[str, Any]:
 
 
 def _too_large(spilled: Mapping[str, Any]) -> Result:
-    told = f"The result has {spilled['bytes']} bytes, more than are sent at once"
+    message = f"The result has {spilled['bytes']} bytes, more than are sent at once"
     return Result(
-        failure=Failure("too_large", told, hint=f"read_output reads output {spilled['output']} piece by piece")
+        failure=Failure("too_large", message, hint=f"read_output reads output {spilled['output']} piece by piece")
     )

@@ -57,6 +57,8 @@ class Meta(Struct):
     capabilities: dict[str, Any] | UnsetType = field(default=UNSET, name=f"{_KEY}clientCapabilities")
     level: str | UnsetType = field(default=UNSET, name=f"{_KEY}logLevel")
     token: str | int | UnsetType = field(default=UNSET, name="progressToken")
+    traceparent: Any = None
+    tracestate: Any = None
 
 
 class Params(Struct, rename="camel"):
