@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.accounts.place import RETURN, OpenCrib, all_text, connect, question, shop, visit
 from tests.accounts.service import Grant, Service
@@ -122,6 +123,20 @@ async def test_calls_at_once_renew_a_token_once(open_crib: OpenCrib, service: Se
     calls = [await ada.submit("whoami", {}) for _ in range(8)]
     assert all([(await ada.result(call.id)).ok for call in calls])
     assert service.asked.count("refresh_token") == 1
+
+
+@requirement("accounts.token.1")
+async def test_a_token_that_is_replaced_while_it_is_looked_up_is_no_reason_to_ask(
+    open_crib: OpenCrib, service: Service
+) -> None:
+    crib = await open_crib(service)
+    await connect(crib, "ada", "ada@shop")
+    (before,) = [replace(one) for one in await crib.accounts.connected("ada")]
+    service.expire()
+    assert (await (await crib.open("s", owner="ada")).call("whoami", {})).ok
+    tokens = await crib.accounts._kept.tokens(before)
+    assert tokens is not None
+    assert tokens.access_token in service.access
 
 
 @requirement("accounts.token.2")

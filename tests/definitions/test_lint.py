@@ -223,8 +223,8 @@ def test_the_package_may_stand_in_the_arguments() -> None:
     [
         ("notes: [{text: 'use ghp_" + "a1B2" * 9 + " here'}]\n", "notes[0].text"),
         (
-            "http_specific: {headers: {Authorization: 'Bearer abcdef0123456789abcd'}}\n",
-            "http_specific.headers.Authorization",
+            "settings: {headers: {Authorization: 'Bearer abcdef0123456789abcd'}}\n",
+            "settings.headers.Authorization",
         ),
         ("mcp_specific: {environment: {EXA_API_KEY: 0f3c9a77d1b24e5f}}\n", "mcp_specific.environment.EXA_API_KEY"),
         ("key: AKIA" + "ABCD1234" * 2 + "\n", "key"),
@@ -240,8 +240,8 @@ def test_what_looks_like_a_secret_is_warned_of(block: str, path: str) -> None:
     "block",
     [
         "setup: 'export KEY=sk-your-key'\n",
-        "http_specific: {headers: {Authorization: 'Bearer {{token_of_user_1}}'}}\n",
-        "http_specific: {auth: {type: bearer, env: MY_API_KEY_2024_OF_MINE}}\n",
+        "settings: {headers: {Authorization: 'Bearer {{token_of_user_1}}'}}\n",
+        "settings: {auth: {type: bearer, env: MY_API_KEY_2024_OF_MINE}}\n",
         "mcp_specific: {environment: {API_KEY: '${EXA_API_KEY_2024}'}}\n",
         "notes: {token: 'ask your administrator for it'}\n",
     ],

@@ -187,13 +187,14 @@ def test_a_name_that_is_a_number_is_told_how_to_be_text() -> None:
 @requirement("yaml.file.7")
 def test_our_own_keys_are_read_and_cost_nothing() -> None:
     definition = made(
-        "  requires: ['fs:read:{{path}}']\n  expose: listed\n  expose_helpers: [h]\n  effect: read\n  timeout_ms: 500\n"
+        "  requires: ['fs:read:{path}']\n  expose: listed\n  expose_helpers: [h]\n  effect: read\n  timeout_ms: 500\n"
         "  http_specific: {base_url: 'https://example.com'}\n"
-        "  commands: [{name: c, effect: idempotent, timeout_ms: 900}]\n"
+        "  commands: [{name: c, effect: idempotent, timeout_ms: 900, method: GET, path: /c}]\n"
         "  executable_knowledge:\n    helpers: [{id: h, function: f}]\n"
         "    validators: [{id: v, validates: c, enforce: true, checks: {any_of: [a, b]}}]\n"
         "  api_complexity: {payload_schemas: [{type: t, detect: {exists: a}}]}\n"
-        "  anti_patterns: [{pattern: p, description: d, wrong: w, correct: c, match: {path: a}}]\n"
+        "  anti_patterns: [{pattern: p, description: d, wrong: w, correct: c, match: {path: a}}]\n",
+        type="http",
     )
     assert (definition.problems, definition.status) == ((), "ok")
     command = definition.command("c")

@@ -356,3 +356,11 @@ def test_all_actions_of_a_domain_come_with_all_its_resources(effect: str) -> Non
 @requirement("policy.match.domain")
 def test_all_actions_of_the_network_do_not_cover_private_hosts() -> None:
     assert Grants(allow=["net:*"], folders=AT).judge(parse("net:egress:http://localhost")).effect == "deny"
+
+
+@requirement("policy.grant.3")
+def test_an_unknown_program_asks_where_one_is_denied() -> None:
+    beside = granted("exec:cmd:*", deny=["exec:cmd:rm"])
+    assert [effect(beside, f"exec:cmd:{one}") for one in ("ls", "rm", "*")] == ["allow", "deny", "ask"]
+    assert effect(granted("exec:cmd:*"), "exec:cmd:*") == "allow"
+    assert effect(granted("exec:cmd:*", deny=["net:egress:*"]), "exec:cmd:*") == "allow"

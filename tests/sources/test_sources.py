@@ -8,6 +8,7 @@ import pytest
 
 from tests.requirements import requirement
 from toolcrib import Crib, Tool
+from toolcrib.catalog import registry
 from toolcrib.sources import Source
 
 
@@ -89,12 +90,31 @@ async def test_a_crib_that_starts_at_once_waits_for_the_source_that_is_named_alo
     async with asyncio.timeout(60), crib:
         session = await crib.open("s", owner="ada", namespaces=["near", "far", "away"])
         assert (await session.call("near.who", {})).data == "near"
-        await crib.stock.arrive("near.who", 1000)
-        arrival = asyncio.create_task(crib.stock.arrive("far.who", 1000))
+        await crib.registry.arrive("near.who", 1000)
+        arrival = asyncio.create_task(crib.registry.arrive("far.who", 1000))
         await asyncio.sleep(0)
         assert not arrival.done()
         far.gate.set()
         await arrival
         assert (await session.call("far.who", {})).data == "far"
-        assert crib.stock.pending
+        assert crib.registry.pending
     assert away.log == ["start", "stop"]
+
+
+@requirement("gateway.start.1")
+async def test_sources_in_the_background_begin_when_the_server_can_answer_or_somebody_waits_for_one(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(registry, "HEAD_START_S", 1000.0)
+    sources = [Gated(f"s{number}") for number in range(50)]
+    crib = Crib(sources)
+    crib.at_once = True
+    async with asyncio.timeout(60), crib:
+        session = await crib.open("s", owner="ada", namespaces=["s7"])
+        assert not any(source.log for source in sources)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert "has not answered" not in caplog.text
+        sources[7].gate.set()
+        await crib.registry.arrive("s7.who", 1000)
+        assert (await session.call("s7.who", {})).data == "s7"

@@ -36,6 +36,9 @@ from toolcrib.store.vault import SealedValue, Vault, secret_id
 LOG = "toolcrib.accounts"
 """The session whose log holds them. It belongs to the crib, and no sweep takes it away."""
 
+SERVER = "toolcrib"
+"""Who disconnected an account whose server gave no new token."""
+
 TAKES_S = 60.0
 LOOK_S = 0.05
 _Kept = TypeVar("_Kept", bound=Struct)
@@ -63,6 +66,15 @@ class ConnectedAccount(Struct, omit_defaults=True):
     secret: str = ""
 
 
+class ExpiredAccount(Struct):
+    """An account whose server gave no new token: its owner has to connect it anew."""
+
+    account: str
+    owner: str
+    expired_at: float
+    reason: str
+
+
 class AccountLog:
     """Reads and writes the log. `worker` is the name by which others see whether this process lives."""
 
@@ -73,9 +85,14 @@ class AccountLog:
         self._worker = worker
         self._seq = 0
         self._connected: dict[tuple[str, str], ConnectedAccount] = {}
+        self._expired: dict[tuple[str, str], ExpiredAccount] = {}
         self._requests: dict[tuple[str, str], str] = {}
         self._clients: dict[tuple[str, str, str], str] = {}
         self._locks: dict[tuple[str, str], asyncio.Lock] = {}
+
+    def keep_in(self, store: Store) -> None:
+        """Take the log of another store, before it is read."""
+        self._store, self._vault = lambda: store, self._vault.over(store)
 
     @property
     def seq(self) -> int:
@@ -112,10 +129,14 @@ class AccountLog:
                     new.account, new.owner, event.at, new.by, new.scopes, new.expires_at, None, new.secret
                 )
                 self._requests.pop((new.account, new.owner), None)
+                self._expired.pop((new.account, new.owner), None)
             case AccountRenewed() as new if (known := self._connected.get((new.account, new.owner))) is not None:
                 known.secret, known.expires_at, known.renewed_at = new.secret, new.expires_at, event.at
             case AccountDisconnected() as gone:
-                self._connected.pop((gone.account, gone.owner), None)
+                key = (gone.account, gone.owner)
+                self._connected.pop(key, None)
+                if gone.by == SERVER:
+                    self._expired[key] = ExpiredAccount(*key, event.at, gone.reason)
             case AccountRequested() as new:
                 self._requests[new.account, new.owner] = new.secret
             case AccountRegistered() as new:
@@ -129,15 +150,26 @@ class AccountLog:
         """Return all connected accounts, or those of an owner, the first connected first."""
         return [one for one in self._connected.values() if owner in (None, one.owner)]
 
+    def expired(self, account: str, owner: str) -> ExpiredAccount | None:
+        """Return when and why the account of an owner came to its end by itself; None where it did not."""
+        return self._expired.get((account, owner))
+
     # What is kept
 
     async def tokens(self, known: ConnectedAccount) -> TokenSet | None:
-        """Return the tokens of an account; None where they were replaced or removed meanwhile.
+        """Return the tokens of an account, the newest where they were replaced meanwhile; None where they were removed.
 
         Raises:
             Refused: `unavailable`, they were encrypted with another key.
         """
-        return await self._opened(known.secret, TokenSet)
+        secret = known.secret
+        while (tokens := await self._opened(secret, TokenSet)) is None:
+            await self.read()
+            newest = self._connected.get((known.account, known.owner))
+            if newest is None or newest.secret == secret:
+                return None
+            secret = newest.secret
+        return tokens
 
     async def pending(self, state: str) -> PendingAuthorization | None:
         """Return the request that a state belongs to, if it is still open."""

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple
 from urllib.parse import quote
 
-from toolcrib.accounts.account_log import AccountLog, ConnectedAccount, Timekeeper
+from toolcrib.accounts.account_log import SERVER, AccountLog, ConnectedAccount, ExpiredAccount, Timekeeper
 from toolcrib.accounts.authorization import AuthorizationReply, begun, finished, renewed, revoked
 from toolcrib.accounts.clients import registered_client, written_client
 from toolcrib.accounts.discovery import Challenge, discover
@@ -19,6 +19,7 @@ from toolcrib.accounts.tokens import TokenSet
 from toolcrib.accounts.web import AuthorizationError, AuthorizationWeb
 from toolcrib.errors import BadAccount, Refused, StoreError, ToolFailure
 from toolcrib.schema import nearest
+from toolcrib.store import Store
 
 PENDING_S = 3600.0
 AGAIN_S = 1.0
@@ -106,9 +107,13 @@ class Accounts:
         """Say where this crib is served, so that owners can be led to its pages."""
         self._base = base.rstrip("/")
 
-    def listen(self, told: Callable[[str, str], Awaitable[None]]) -> None:
+    def keep_in(self, store: Store) -> None:
+        """Name another store for what owners connect, before the start."""
+        self._kept.keep_in(store)
+
+    def listen(self, listener: Callable[[str, str], Awaitable[None]]) -> None:
         """From now on `told` is called with account and owner whenever one was connected."""
-        self._listeners.append(told)
+        self._listeners.append(listener)
 
     async def start(self) -> None:
         """Read what was connected, and follow what will be."""
@@ -138,9 +143,9 @@ class Accounts:
                 await asyncio.sleep(AGAIN_S)
 
     async def _tell(self, account: str, owner: str) -> None:
-        for told in self._listeners:
+        for listener in self._listeners:
             try:
-                await told(account, owner)
+                await listener(account, owner)
             except Exception as error:  # noqa: BLE001 - whatever one listener does, the others are told
                 log.warning("that %s connected %s could not be told: %s", owner, account, type(error).__name__)
 
@@ -178,7 +183,7 @@ class Accounts:
             except AuthorizationError as error:
                 if error.code not in ("invalid_grant", "invalid_client", "unauthorized_client"):
                     raise _away(settings, error) from None
-                await self._kept.disconnect(settings.name, owner, "toolcrib", error.code)
+                await self._kept.disconnect(settings.name, owner, SERVER, error.code)
                 log.info("%s has to connect %s anew (%s)", owner, settings.name, error.code)
                 return None
             await self._kept.renew(known, new)
@@ -223,6 +228,10 @@ class Accounts:
         await self._kept.read()
         return self._kept.all(owner)
 
+    def expired(self, owner: str, name: str) -> ExpiredAccount | None:
+        """Return when and why the account of an owner came to its end by itself, as far as the log was read."""
+        return self._kept.expired(name, owner)
+
     # Connecting
 
     def link(self, name: str, scope: str | None = None) -> str | None:
@@ -261,19 +270,19 @@ class Accounts:
         web, return_to = self._web(settings), settings.redirect_uri or redirect_uri
         await self._kept.read()
         try:
-            found = await discover(web, settings, self._challenges.get(name))
+            discovered = await discover(web, settings, self._challenges.get(name))
             scopes = tuple(
-                dict.fromkeys([*await self._granted(name, owner, scope), *found.scopes, *(scope or "").split()])
+                dict.fromkeys([*await self._granted(name, owner, scope), *discovered.scopes, *(scope or "").split()])
             )
-            client = await written_client(settings, found.server, return_to)
-            client = client or await self._kept.client(name, found.server.issuer, return_to)
+            client = await written_client(settings, discovered.server, return_to)
+            client = client or await self._kept.client(name, discovered.server.issuer, return_to)
             if client is None:
-                client = await registered_client(web, found.server, return_to, scopes)
+                client = await registered_client(web, discovered.server, return_to, scopes)
                 await self._kept.register(name, client)
         except AuthorizationError as error:
             raise _away(settings, error) from None
         url, pending = begun(
-            settings, found, client, scopes, owner=owner, by=by or owner, now=self._clock.now(), bound=bound
+            settings, discovered, client, scopes, owner=owner, by=by or owner, now=self._clock.now(), bound=bound
         )
         await self._kept.request(pending)
         return url

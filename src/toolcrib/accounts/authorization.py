@@ -59,8 +59,8 @@ class AuthorizationReply(Struct, frozen=True, omit_defaults=True):
     @classmethod
     def of(cls, url: str) -> AuthorizationReply:
         """Read an address."""
-        given = dict(parse_qsl(urlsplit(url).query))
-        return cls(given.get("state", ""), given.get("code"), given.get("iss"), given.get("error"))
+        fields = dict(parse_qsl(urlsplit(url).query))
+        return cls(fields.get("state", ""), fields.get("code"), fields.get("iss"), fields.get("error"))
 
 
 def begun(  # noqa: PLR0913 - what makes up a request for authorization

@@ -28,33 +28,37 @@ async def machine_token(
     """
     if settings.grant == "secret":
         return TokenSet(access_token=await resolve_secret(settings.secret or ""))
-    found = await discover(web, settings, challenge)
-    client = await written_client(settings, found.server)
-    endpoint = TokenEndpoint(web, found.server.token_endpoint, client, new_key() if found.dpop else None)
-    scopes = {"scope": " ".join(found.scopes)} if found.scopes else {}
-    resource = {"resource": found.resource} if found.resource else {}
+    discovered = await discover(web, settings, challenge)
+    client = await written_client(settings, discovered.server)
+    endpoint = TokenEndpoint(web, discovered.server.token_endpoint, client, new_key() if discovered.dpop else None)
+    scopes = {"scope": " ".join(discovered.scopes)} if discovered.scopes else {}
+    resource = {"resource": discovered.resource} if discovered.resource else {}
     if settings.grant == "client_credentials":
         form = {"grant_type": "client_credentials", **scopes, **resource}
         form |= {"audience": settings.audience} if settings.audience else {}
-        return token_set(await endpoint.ask(form, "the client"), endpoint, now, issuer=found.server.issuer)
+        return token_set(await endpoint.ask(form, "the client"), endpoint, now, issuer=discovered.server.issuer)
     subject = await resolve_secret(settings.subject_token or "")
     form = {"grant_type": EXCHANGE, "subject_token": subject, "subject_token_type": settings.subject_token_type}
     if settings.grant == "jwt_bearer":
         form = {"grant_type": BEARER, "assertion": subject, **scopes, **resource}
     elif settings.exchange_url is not None:
-        assertion = await _assertion(web, settings, found, form, scopes)
+        assertion = await _assertion(web, settings, discovered, form, scopes)
         form = {"grant_type": BEARER, "assertion": assertion, **scopes, **resource}
     else:
         form |= {**scopes, **resource} | ({"audience": settings.audience} if settings.audience else {})
-    return token_set(await endpoint.ask(form, "the token"), endpoint, now, issuer=found.server.issuer)
+    return token_set(await endpoint.ask(form, "the token"), endpoint, now, issuer=discovered.server.issuer)
 
 
 async def _assertion(
-    web: AuthorizationWeb, settings: AccountSettings, found: Discovery, form: dict[str, str], scopes: dict[str, str]
+    web: AuthorizationWeb,
+    settings: AccountSettings,
+    discovered: Discovery,
+    form: dict[str, str],
+    scopes: dict[str, str],
 ) -> str:
     """An assertion of who the subject is, for the authorization server of the service."""
     client = None if settings.exchange_client_id is None else ClientIdentity(settings.exchange_client_id)
     endpoint = TokenEndpoint(web, settings.exchange_url or "", client)
-    more: dict[str, Any] = {"requested_token_type": ASSERTION_TYPE, "audience": found.server.issuer, **scopes}
-    more |= {"resource": found.resource} if found.resource else {}
+    more: dict[str, Any] = {"requested_token_type": ASSERTION_TYPE, "audience": discovered.server.issuer, **scopes}
+    more |= {"resource": discovered.resource} if discovered.resource else {}
     return str((await endpoint.ask({**form, **more}, "the token"))["access_token"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal, get_args
 from urllib.parse import urlsplit
 
@@ -15,6 +15,30 @@ has or shows one as an assertion, each owner has a key that they hand in, or all
 """
 
 TOKEN_TYPE = "urn:ietf:params:oauth:token-type:"
+_OAUTH = frozenset(
+    ("resource", "issuer", "token_url", "scopes", "client_id", "client_secret", "client_metadata_url", "private_key")
+) | {"signing_alg", "dpop"}
+_EXCHANGED = {"subject_token", "subject_token_type", "exchange_url", "exchange_client_id", "audience"}
+USED: dict[str, frozenset[str]] = {
+    "authorization_code": _OAUTH | {"authorize_url", "redirect_uri"},
+    "client_credentials": _OAUTH | {"audience"},
+    "token_exchange": _OAUTH | _EXCHANGED,
+    "jwt_bearer": _OAUTH | {"subject_token"},
+    "key": frozenset({"resource"}),
+    "secret": frozenset({"resource", "secret"}),
+}
+"""The settings that each grant makes use of."""
+
+_COMPANIONS = {
+    "authorize_url": "token_url",
+    "client_secret": "client_id",
+    "private_key": "client_id",
+    "signing_alg": "private_key",
+    "exchange_client_id": "exchange_url",
+}
+"""Settings that do nothing without another one."""
+
+ALGORITHMS = ("ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "EdDSA")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
 
@@ -65,8 +89,22 @@ class AccountSettings:
             value = getattr(self, key)
             if value is not None and (not value.startswith(("https://", "http://")) or not urlsplit(value).hostname):
                 raise BadAccount(f"{self.name}: {key} is an address such as https://host/path, not {value!r}")
-        if lacking := self._lacking():
-            raise BadAccount(f"{self.name}: {lacking}")
+        for problem in (self._lacking(), self._idle()):
+            if problem:
+                raise BadAccount(f"{self.name}: {problem}")
+
+    def _idle(self) -> str | None:
+        """A setting that would do nothing."""
+        written = [one.name for one in fields(self)[2:] if getattr(self, one.name) != one.default]
+        for key in written:
+            if key not in USED[self.grant]:
+                fitting = ", ".join(grant for grant, keys in USED.items() if key in keys)
+                return f"{key} does nothing with the grant `{self.grant}`: it is for {fitting}"
+            if (other := _COMPANIONS.get(key)) is not None and getattr(self, other) is None:
+                return f"{key} does nothing without {other}"
+        if self.signing_alg not in ALGORITHMS:
+            return f"signing_alg is one of {', '.join(ALGORITHMS)}, not {self.signing_alg!r}"
+        return None
 
     def _lacking(self) -> str | None:
         if self.grant == "secret":

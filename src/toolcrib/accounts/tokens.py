@@ -157,14 +157,14 @@ def token_set(
     seconds = (
         float(lasts) if isinstance(lasts, int | float | str) and str(lasts).replace(".", "", 1).isdigit() else None
     )
-    given: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "access_token": data["access_token"],
         "token_type": "DPoP" if kind.lower() == "dpop" else "Bearer",
         "expires_at": None if seconds is None else now + seconds,
         "dpop_key": endpoint.dpop_key if kind.lower() == "dpop" else None,
     }
-    given |= {"scope": scope} if isinstance(scope, str) else {}
-    given |= {"refresh_token": refresh} if isinstance(refresh, str) and refresh else {}
+    fields |= {"scope": scope} if isinstance(scope, str) else {}
+    fields |= {"refresh_token": refresh} if isinstance(refresh, str) and refresh else {}
     if before is not None:
-        return msgspec.structs.replace(before, **given, **more)
-    return TokenSet(token_endpoint=endpoint.url, client=endpoint.client, **given, **more)
+        return msgspec.structs.replace(before, **fields, **more)
+    return TokenSet(token_endpoint=endpoint.url, client=endpoint.client, **fields, **more)

@@ -314,6 +314,8 @@ def _bounds(check: str, value: Any) -> tuple[Any, Any]:
     numbers = [bound for bound in (low, high) if bound is not None]
     if not numbers or not all(is_type(bound, "number") for bound in numbers):
         raise BadCheck(f"The check '{check}' wants numbers at min, max or both")
+    if low is not None and high is not None and low > high:
+        raise BadCheck(f"The check '{check}' has a min of {low} above its max of {high}, which no value fits")
     return low, high
 
 

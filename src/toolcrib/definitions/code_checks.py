@@ -6,16 +6,19 @@ import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from math import inf
+from typing import Literal
 
 import msgspec
 
 from toolcrib.definitions.definition import Code, Helper, Language, Processor, ToolDefinition, Validator
 from toolcrib.definitions.examples import examples_of
 from toolcrib.definitions.executable_code import LocatedCode
+from toolcrib.definitions.health import HealthCheck
 from toolcrib.definitions.lint import ToolProblems, one_of
 from toolcrib.definitions.validators import SLOW_MS, CodeSandboxes, covers, written
 from toolcrib.definitions.values import mapping
 from toolcrib.sandbox import Sandbox, SandboxError
+from toolcrib.sources import SourceReference
 from toolcrib.yaml import Path, YamlDocument, YamlProblem, decoded, parse, thaw
 
 TRIES = 3
@@ -143,9 +146,7 @@ def check_members(definition: ToolDefinition, known: Collection[str]) -> ToolDef
     absent = [(path, name) for path, name in _members(definition) if name.partition(".")[0].lower() not in ids]
     if not absent:
         return definition
-    document = _document(definition)
-    base = ("tool",) if isinstance(document.value, Mapping) and "tool" in document.value else ()
-    findings = ToolProblems(YamlDocument(document.root), base)
+    findings = _located(definition)
     for path, name in absent:
         message = f"The tool '{name}' is aggregated and does not exist"
         findings.error("DANGLING_REFERENCE", message, *path, fix=one_of(name, sorted(known)))
@@ -164,6 +165,30 @@ def _members(definition: ToolDefinition) -> Iterator[tuple[Path, str]]:
                 for index, name in enumerate(members if isinstance(members, tuple) else ()):
                     if isinstance(name, str):
                         yield (block, key, index), name
+
+
+def references(definition: ToolDefinition) -> Iterator[SourceReference]:
+    """The tool that a file falls back to, and the account that its requests are made with, each with its place."""
+    block = HealthCheck(definition)
+    places: list[tuple[Literal["tool", "account"], str, Path]] = []
+    if block.action == "fallback" and block.fallback:
+        health = (
+            ("health_check",) if "health_check" in definition.tool else (f"{definition.type}_specific", "health_check")
+        )
+        places.append(("tool", block.fallback, (*health, "on_failure", "fallback_tool")))
+    account = mapping(definition.specific.get("auth")).get("account") if definition.type == "http" else None
+    if isinstance(account, str):
+        places.append(("account", account, ("http_specific", "auth", "account")))
+    if places:
+        findings = _located(definition)
+        yield from (SourceReference(kind, name, line=findings.place(*path)[1] or None) for kind, name, path in places)
+
+
+def _located(definition: ToolDefinition) -> ToolProblems:
+    """The places of a file, which is read again for that."""
+    document = _document(definition)
+    base = ("tool",) if isinstance(document.value, Mapping) and "tool" in document.value else ()
+    return ToolProblems(YamlDocument(document.root), base)
 
 
 def _document(definition: ToolDefinition) -> YamlDocument:

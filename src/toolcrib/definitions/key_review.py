@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from toolcrib.definitions.definition import ToolDefinition
-from toolcrib.definitions.lint import ToolProblems
+from toolcrib.definitions.lint import ToolProblems, one_of
 from toolcrib.definitions.values import mapping
 from toolcrib.yaml import Path
 
@@ -44,6 +44,9 @@ OF_HEALTH = (
     *("method", "args", "endpoint", "command", "function", "expected_response", "timeout_ms", "ttl_s", "enabled"),
     *("required", "fallback", "on_failure", "unix", "windows"),
 )
+OF_FAILURE = ("action", "fallback_tool", "message")
+OF_AUTH = ("type", "env", "account", "name", "description")
+OF_FILTER = ("type", "extract", "fields", "max_tokens", "max_rows")
 OF_PROGRAMS = {
     "read_only": "Write 'effect: read'",
     "idempotent": "Write 'effect: idempotent'",
@@ -60,10 +63,14 @@ ALIKE = 0.8
 
 
 def review_keys(definition: ToolDefinition, findings: ToolProblems) -> None:
-    """Tell of each key that is almost one that acts; all others are what an author wants to be known."""
+    """Tell of each key that is almost one that acts; all others are what an author wants to be known.
+
+    How a service runs is no knowledge: there every key that does not act is told of.
+    """
     for where, block, known in _places(definition):
+        of_service = where == ("http_specific",)
         for key in block:
-            fix = _fix(str(key), known)
+            fix = _fix(str(key), known) or (one_of(key, known) if of_service and key not in known else None)
             if fix is not None:
                 message = f"The key '{key}' is unknown and does nothing"
                 findings.warning("UNKNOWN_KEY", message, *where, str(key), fix=fix)
@@ -82,7 +89,9 @@ def _places(definition: ToolDefinition) -> Iterator[tuple[Path, Mapping[str, Any
     tool = definition.tool
     yield (), tool, OF_TOOL
     for key in ("commands", "tools"):
-        yield from (((key, number), one, OF_COMMAND) for number, one in _entries(tool.get(key)))
+        for number, one in _entries(tool.get(key)):
+            yield (key, number), one, OF_COMMAND
+            yield (key, number, "filter"), mapping(one.get("filter")), OF_FILTER
     for group, entries in mapping(tool.get("command_groups")).items():
         of_line = (*OF_COMMAND, "command")
         yield from ((("command_groups", group, number), one, of_line) for number, one in _entries(entries))
@@ -94,8 +103,15 @@ def _places(definition: ToolDefinition) -> Iterator[tuple[Path, Mapping[str, Any
         for block in (f"{definition.type}_specific", f"{definition.type}_config"):
             fields = mapping(tool.get(block))
             yield (block,), fields, (*OF_TYPE[definition.type], *OF_ALL_TYPES)
-            yield (block, "health_check"), mapping(fields.get("health_check")), OF_HEALTH
-    yield ("health_check",), mapping(tool.get("health_check")), OF_HEALTH
+            if definition.type == "http":
+                yield (block, "auth"), mapping(fields.get("auth")), OF_AUTH
+            yield from _health((block, "health_check"), mapping(fields.get("health_check")))
+    yield from _health(("health_check",), mapping(tool.get("health_check")))
+
+
+def _health(where: Path, fields: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any], Iterable[str]]]:
+    yield where, fields, OF_HEALTH
+    yield (*where, "on_failure"), mapping(fields.get("on_failure")), OF_FAILURE
 
 
 def _entries(value: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from toolcrib.definitions.blocks import HELPERS
 from toolcrib.definitions.definition import Command, ToolDefinition
 from toolcrib.definitions.lint import ToolProblems, one_of
 from toolcrib.definitions.runners import BadTemplate, protocol, runner
-from toolcrib.definitions.values import mapping, text
+from toolcrib.definitions.values import mapping, text, texts
+from toolcrib.policy import BadRule, capabilities
 from toolcrib.schema import nearest
 from toolcrib.yaml import Path
 
@@ -28,26 +30,34 @@ def review_references(definition: ToolDefinition, findings: ToolProblems) -> Non
         if command.broken is None and command.listed:
             _review_places(definition, command, findings)
             _review_running(definition, command, findings)
+        _review_helpers(definition, command, findings)
+        _review_required(command.fields.get("requires"), (*command.where, "requires"), findings)
+    _review_required(definition.tool.get("requires"), ("requires",), findings)
+    _review_headers(definition, findings)
     _review_scripts(definition, findings)
 
 
 def _review_validated(definition: ToolDefinition, findings: ToolProblems) -> None:
-    """A validator of a command that nobody lists checks nothing that runs; of a server only it knows the commands."""
+    """A validator or processor of a command that nobody lists never runs; of a server only it knows the commands."""
     listed = [command.name for command in definition.commands if command.listed]
     if not listed:
         return
-    entries = mapping(definition.tool.get("executable_knowledge")).get("validators")
-    for number, entry in enumerate(entries if isinstance(entries, tuple) else ()):
-        validates = mapping(entry).get("validates")
-        for name in (validates,) if isinstance(validates, str) else validates if isinstance(validates, tuple) else ():
-            if not isinstance(name, str) or name in listed or "*" in name:
-                continue
-            close = nearest(name, listed, 1)
-            if definition.type == "mcp" and not close:
-                continue
-            message = f"'validates' names the command '{name}', which is not listed: nothing that runs is checked"
-            where = ("executable_knowledge", "validators", number, "validates")
-            findings.warning("DANGLING_REFERENCE", message, *where, fix=one_of(name, close or listed))
+    code = mapping(definition.tool.get("executable_knowledge"))
+    for block, key, what in (
+        ("validators", "validates", "is checked"),
+        ("processors", "applies_to", "is changed by it"),
+    ):
+        entries = code.get(block)
+        for number, entry in enumerate(entries if isinstance(entries, tuple) else ()):
+            for name in texts(mapping(entry).get(key)):
+                if name in listed or "*" in name:
+                    continue
+                close = nearest(name, listed, 1)
+                if definition.type == "mcp" and not close:
+                    continue
+                message = f"'{key}' names the command '{name}', which is not listed: nothing that runs {what}"
+                where = ("executable_knowledge", block, number, key)
+                findings.warning("DANGLING_REFERENCE", message, *where, fix=one_of(name, close or listed))
 
 
 def _review_places(definition: ToolDefinition, command: Command, findings: ToolProblems) -> None:
@@ -56,14 +66,60 @@ def _review_places(definition: ToolDefinition, command: Command, findings: ToolP
     if schema is None or definition.type not in ("cli", "http", "local") or schema.get("additionalProperties") is True:
         return
     known = [str(name) for name in mapping(schema.get("properties"))]
-    if not known:
+    if not known and schema.get("additionalProperties") is not False:
         return
     for key in TEMPLATES:
         for path, root in _places(command.fields.get(key), ()):
             if root not in known:
                 message = f"Command '{command.name}': '{{{{{root}}}}}' is none of its arguments"
                 where = (*command.where, key, *path)
-                findings.error("UNKNOWN_PLACEHOLDER", message, *where, fix=one_of(root, known))
+                findings.error("UNKNOWN_PLACEHOLDER", message, *where, fix=_filling(root, known))
+
+
+def _filling(root: str, known: Sequence[str]) -> str:
+    """What to write instead of a place-holder that nothing fills."""
+    if root == "env":
+        return "Variables stand in no template: write 'auth: {type: header, name: ..., env: ...}' into 'http_specific'"
+    return one_of(root, known) if known else f"Add '{root}' to the 'input_schema'"
+
+
+def _review_headers(definition: ToolDefinition, findings: ToolProblems) -> None:
+    """Headers of all requests: a place-holder that no command has an argument for never has a value."""
+    commands = [command for command in definition.commands if command.listed]
+    if definition.type != "http" or not commands:
+        return
+    schemas = [command.input_schema for command in commands]
+    known = {str(name): None for schema in schemas for name in mapping((schema or {}).get("properties"))}
+    open = any(schema is None or schema.get("additionalProperties") is True for schema in schemas)
+    for block in ("http_specific", "http_config"):
+        for path, root in _places(mapping(definition.tool.get(block)).get("headers"), (block, "headers")):
+            if root not in known and (root == "env" or not open):
+                message = f"'{{{{{root}}}}}' is no argument of a command, so this header is never sent"
+                findings.error("UNKNOWN_PLACEHOLDER", message, *path, fix=_filling(root, list(known)))
+
+
+def _review_helpers(definition: ToolDefinition, command: Command, findings: ToolProblems) -> None:
+    helpers = [helper.id for helper in definition.helpers]
+    for name in texts(command.fields.get("uses_helpers")):
+        if name.removeprefix(HELPERS) not in helpers:
+            message = f"'uses_helpers' names the helper '{name}', which does not exist"
+            findings.warning("DANGLING_REFERENCE", message, *command.where, "uses_helpers", fix=one_of(name, helpers))
+
+
+def _review_required(value: Any, where: Path, findings: ToolProblems) -> None:
+    """Tell of a capability that cannot be read, or is of a family that is almost a well-known one."""
+    for capability in texts(value):
+        try:
+            (family,) = capabilities.families([capability])
+        except BadRule as error:
+            findings.error(
+                "UNKNOWN_CAPABILITY", f"'requires' names '{capability}', which is no capability: {error}", *where
+            )
+            continue
+        close = [] if family in capabilities.FAMILIES else nearest(family, capabilities.FAMILIES, 1)
+        if close and not family.endswith("*"):
+            message = f"'requires' names '{capability}', of a family that nothing grants"
+            findings.warning("UNKNOWN_CAPABILITY", message, *where, fix=f"Write '{close[0]}'")
 
 
 def _places(value: Any, path: Path) -> Iterator[tuple[Path, str]]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from toolcrib.definitions.blocks import refer_to_helper, review_blocks
+from toolcrib.definitions.check_review import review_checks
 from toolcrib.definitions.commands import EFFECTS, split
 from toolcrib.definitions.definition import Command, ToolDefinition
 from toolcrib.definitions.executable_code import count
@@ -52,6 +53,7 @@ def review(definition: ToolDefinition, findings: ToolProblems) -> None:
         _review_orchestration(definition, findings)
     review_keys(definition, findings)
     review_references(definition, findings)
+    review_checks(definition, findings)
     review_origins(definition, findings)
     _review_secrets(findings)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from toolcrib.definitions import examples, tool_builder, transforms, validators
-from toolcrib.definitions.code_checks import check_code, check_members, check_speed, check_verdicts
+from toolcrib.definitions.code_checks import check_code, check_members, check_speed, check_verdicts, references
 from toolcrib.definitions.definition import Language, ToolDefinition
 from toolcrib.definitions.health import HealthMonitor, HealthReport
 from toolcrib.definitions.library import Library, UnresolvedTool
@@ -25,7 +25,7 @@ from toolcrib.errors import ToolcribError, ToolFailure
 from toolcrib.findings import Finding
 from toolcrib.sandbox import Sandbox, Sandboxes
 from toolcrib.schema import nearest
-from toolcrib.sources import OK, Source
+from toolcrib.sources import OK, Source, SourceReference
 from toolcrib.sources import Health as Told
 from toolcrib.tool import Tool
 from toolcrib.types import Effect
@@ -73,7 +73,8 @@ class FileSource(Source):
         settings = protocol.RunnerSettings(
             environ=variables, workspace=workspace, helper=self._helped, effect_of=self._effect_of
         )
-        self._servers = Servers(variables, values or {}, self._relisted)
+        self._values = values or {}
+        self._servers = Servers(variables, self._values, self._relisted)
         self._health = HealthMonitor(settings, self.sandboxes, self._servers, self.resolve)
         self.resources = tool_builder.ToolResources(
             settings, self.sandboxes, self._servers, self._health.gate, self._renew, self._entry
@@ -324,15 +325,36 @@ class FileSource(Source):
 
     async def findings(self) -> Sequence[Finding]:
         """What is wrong with the files, as findings; no function is run for that."""
+        definitions = await self._whole(await self.library.alist(all=True))
+        ids = [one.id for one in definitions]
+        idle = [id for id in self._values if id not in ids]
         return [
-            Finding(
-                one.code, one.severity, self._message(definition, one), "tools", _shown(definition), one.line or None
-            )
-            for definition in await self._whole(await self.library.alist(all=True))
-            if definition.status != "not_a_tool"
-            for one in definition.problems
-            if one.severity != "info"
+            *(
+                Finding(
+                    "NO_DEFINITION", "warning", f"values: there is no tool '{id}'", "config", setting=("values", id)
+                )
+                for id in idle
+            ),
+            *(
+                Finding(
+                    one.code,
+                    one.severity,
+                    self._message(definition, one),
+                    "tools",
+                    _shown(definition),
+                    one.line or None,
+                )
+                for definition in definitions
+                if definition.status != "not_a_tool"
+                for one in definition.problems
+                if one.severity != "info"
+            ),
         ]
+
+    async def references(self) -> Sequence[SourceReference]:
+        """Return the tools that files fall back to, and the accounts that their requests are made with."""
+        definitions = [one for one in await self.library.alist() if one.status in ("ok", "degraded")]
+        return [one._replace(file=_shown(each)) for each in definitions for one in references(each)]
 
     def _message(self, definition: ToolDefinition, problem: YamlProblem) -> str:
         kept = definition.path in self._broken and problem.severity == "error"

@@ -64,8 +64,8 @@ class Approvers(NamedTuple):
             able = {person for name in (*one.approvers, *one.escalate_to) for person in self.groups.get(name, (name,))}
             if one.approvers and len(able) < one.quorum:
                 names = ", ".join(one.approvers)
-                told = f"{one.quorum} of {names} have to agree, and there are only {len(able)} people who may"
-                yield Finding("QUORUM", "warning", told, line=line)
+                warning = f"{one.quorum} of {names} have to agree, and there are only {len(able)} people who may"
+                yield Finding("QUORUM", "warning", warning, line=line)
         for name in self.groups:
             if name not in named:
                 line = lines(("groups", name))

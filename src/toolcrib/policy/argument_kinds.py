@@ -20,7 +20,7 @@ _DEEPEST = 12
 
 def declared(schema: Mapping[str, Any]) -> dict[str, Kind]:
     """The kinds that a schema tells, by path (`a.b`, `paths[*]`)."""
-    found: dict[str, Kind] = {}
+    kinds: dict[str, Kind] = {}
     root = dict(schema)
     waiting: deque[tuple[Any, str, int]] = deque([(root, "", 0)])
     for _ in range(_MOST):
@@ -30,22 +30,22 @@ def declared(schema: Mapping[str, Any]) -> dict[str, Kind]:
         if not isinstance(node, Mapping) or depth > _DEEPEST:
             continue
         if path:
-            note(found, path, _kind(node))
+            note(kinds, path, _kind(node))
         waiting += ((inner, place, depth + 1) for inner, place in _inside(node, root, path))
-    return found
+    return kinds
 
 
-def note(found: dict[str, Kind], path: str, kind: Kind | None) -> None:
+def note(kinds: dict[str, Kind], path: str, kind: Kind | None) -> None:
     """Add what is told of a place, unless something stricter is known."""
-    if kind is not None and (path not in found or STRICT[kind] > STRICT[found[path]]):
-        found[path] = kind
+    if kind is not None and (path not in kinds or STRICT[kind] > STRICT[kinds[path]]):
+        kinds[path] = kind
 
 
 def _kind(node: Mapping[str, Any]) -> Kind | None:
     if node.get("format") == "password":
         return "secret"
-    told = node.get("x-toolcrib-kind")
-    return _KINDS.get(told) if isinstance(told, str) else None
+    declared_kind = node.get("x-toolcrib-kind")
+    return _KINDS.get(declared_kind) if isinstance(declared_kind, str) else None
 
 
 def _inside(node: Mapping[str, Any], root: dict[str, Any], path: str) -> Iterator[tuple[Any, str]]:

@@ -15,6 +15,9 @@ from toolcrib.schema import nearest
 from toolcrib.tool import Tool
 
 _JUDGED = ("path", "glob", "url", "command", "argv")
+_LIKE_CONDITION = re.compile(
+    r"([\w-]+)[\w.\[\]*-]*(?:\s*([<>]=?)|\s+(from|in|is|not|like|contains|matches|under|between)\b)\s*\S"
+)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
@@ -33,6 +36,13 @@ def _primary(condition: Condition, tools: Sequence[Tool]) -> Iterator[Finding]:
         message = f"never matches: {tools[0].id} has no primary argument, so name the argument that is meant"
         yield Finding("NO_ARGUMENT", "warning", message)
         return
+    like = _LIKE_CONDITION.match(condition.value)
+    if like is not None and any(like[1] in names(tool.input_schema) for tool in having):
+        message = (
+            f"compares {having[0].primary} with the text '{condition.value}': there is no operator "
+            f"'{like[2] or like[3]}' of that form (= ~ =~ take a value in quotes, `from` an origin)"
+        )
+        yield Finding("NO_OPERATOR", "warning", message)
     fitting = {tool: located(tool.input_schema, (tool.primary,)) for tool in having}
     if not any(not schemas or can_hold(condition, schemas) for schemas in fitting.values()):
         yield _never(condition, str(having[0].primary), having)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
-from toolcrib.policy.verdicts import ALLOW, Arguments, Subject, Verdict
+from toolcrib.policy.verdicts import ALLOW, Arguments, Pin, Policy, Subject, Verdict
 from toolcrib.tool import Tool
 from toolcrib.types import Annotations
 
 Default = Literal["auto", "allow", "ask", "deny"]
-Pin = Literal["report", "ask", "deny", "off"]
 MOST = 10_000
 
 
-class AutoPolicy:
+class AutoPolicy(Policy):
     """What a tool says about itself decides, and nothing else."""
 
     def __init__(self) -> None:
@@ -50,8 +49,10 @@ def pinned(pin: Pin | None, tool: Tool) -> Verdict | None:
     """What is said of a tool of a stranger that is not what it was when it was accepted; without a word it asks."""
     if not tool.changed or pin in ("off", "report"):
         return None
-    told = f"{tool.id} changed its {' and its '.join(tool.changed)} since it was accepted"
-    return Verdict("deny", "rule", f"Denied: {told}", "pin") if pin == "deny" else Verdict("ask", "rule", told, "pin")
+    change = f"{tool.id} changed its {' and its '.join(tool.changed)} since it was accepted"
+    return (
+        Verdict("deny", "rule", f"Denied: {change}", "pin") if pin == "deny" else Verdict("ask", "rule", change, "pin")
+    )
 
 
 def asks_anyway(tool: Tool, believed: bool) -> bool:
@@ -62,8 +63,8 @@ def asks_anyway(tool: Tool, believed: bool) -> bool:
 
 def _auto(tool: Tool, granted: bool, believed: bool) -> Verdict:
     """A grant is consent, but neither to what asks for confirmation nor to a stranger."""
-    said = tool.annotations or Annotations()
-    if said.requires_confirmation:
+    annotations = tool.annotations or Annotations()
+    if annotations.requires_confirmation:
         return Verdict("ask", message="the tool requires confirmation")
     if tool.run is None:
         return Verdict("allow", message="the client runs its own tool")
@@ -71,8 +72,8 @@ def _auto(tool: Tool, granted: bool, believed: bool) -> Verdict:
         return Verdict("ask", message=f"the source {tool.source} is not trusted")
     if granted:
         return Verdict("allow", message="all that it needs is granted")
-    if said.destructive:
+    if annotations.destructive:
         return Verdict("ask", message="the tool is destructive")
-    if said.open_world and not said.read_only:
+    if annotations.open_world and not annotations.read_only:
         return Verdict("ask", message="the tool reaches the outside world")
     return ALLOW

@@ -51,4 +51,4 @@ class CallPermissions:
         """Return the grants that hold for the call, those of the outermost policy first."""
         rules = rules_of(self.policy)
         layers: Any = () if rules is None else getattr(rules, "layers", (rules,))
-        return [found for layer in layers if (found := layer.granted(self.folders)) is not None]
+        return [grants for layer in layers if (grants := layer.granted(self.folders)) is not None]

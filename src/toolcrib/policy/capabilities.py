@@ -19,6 +19,9 @@ from toolcrib.policy import globs, paths, shell, urls
 from toolcrib.policy.argument_kinds import Kind, declared, note
 from toolcrib.policy.errors import BadRule, UnfitArgument
 
+FAMILIES = ("fs:read", "fs:write", "net:egress", "exec:cmd", "secrets:read")
+"""The capabilities that presets and toolkits speak of; any other is of a project's own."""
+
 _PLACE = re.compile(r"\$\{(?P<folder>[^{}]*)\}|\{(?P<argument>[^{}]*)\}")
 _ARGUMENT = re.compile(r"[\w-]+(?:\.[\w-]+|\[(?:\*|\d+)\])*")
 _STEP = re.compile(r"\[(\*|\d+)\]|([\w-]+)")
@@ -161,12 +164,12 @@ def _template(text: str) -> _Template:
 
 def _parts(piece: str, text: str) -> Iterator[_Part]:
     at = 0
-    for found in _PLACE.finditer(piece):
-        yield from _literal(piece[at : found.start()], text)
-        at = found.end()
-        name = found["argument"]
+    for place in _PLACE.finditer(piece):
+        yield from _literal(piece[at : place.start()], text)
+        at = place.end()
+        name = place["argument"]
         if name is None:
-            yield _Folder(found["folder"])
+            yield _Folder(place["folder"])
         elif _ARGUMENT.fullmatch(name):
             yield _Argument(name, tuple(key or (None if i == "*" else int(i)) for i, key in _STEP.findall(name)))
         else:
@@ -188,7 +191,7 @@ def families(templates: Iterable[str]) -> list[str]:
         BadRule: a template cannot be read.
     """
     read = [_template(text) for text in templates]
-    ends = [(found.domain, *found.action) for found in read]
+    ends = [(template.domain, *template.action) for template in read]
     named = [
         f"{domain}:{parts[0] if len(parts) == 1 and isinstance(parts[0], str) else '*'}" for domain, *parts in ends
     ]
@@ -201,16 +204,16 @@ def kinds_of(templates: Iterable[str], schema: Mapping[str, Any]) -> dict[str, K
     Raises:
         BadRule: a template cannot be read, or names an argument that cannot be given.
     """
-    said = declared(schema)
-    found: dict[str, Kind] = {}
+    by_schema = declared(schema)
+    by_template: dict[str, Kind] = {}
     for template in map(_template, templates):
         for argument in template.arguments:
             if schema.get("additionalProperties") is False and argument.steps[0] not in schema.get("properties", ()):
                 raise BadRule(template.text, f"there is no argument {argument.path!r}")
         for part in template.resource or ():
-            if isinstance(part, _Argument) and not _known_kind(said, part.path):
-                note(found, part.path, template.kind)
-    return found | said
+            if isinstance(part, _Argument) and not _known_kind(by_schema, part.path):
+                note(by_template, part.path, template.kind)
+    return by_template | by_schema
 
 
 def _known_kind(kinds: Mapping[str, str], path: str) -> str | None:
@@ -237,7 +240,7 @@ def derive(
         BadRule: a template cannot be read.
     """
     maker = _Maker(args, folders, kinds or {}, trusted, known)
-    return list(dict.fromkeys(found for text in templates for found in maker.of(_template(text))))
+    return list(dict.fromkeys(capability for text in templates for capability in maker.of(_template(text))))
 
 
 _LEADS = {
@@ -259,12 +262,12 @@ def resolve(
 ) -> tuple[str, ...]:
     """What a call comes down to, for people and to be compared: capabilities, and where other arguments lead."""
     templates = tuple(templates)
-    told = {part.path for text in templates for part in _template(text).arguments}
+    covered = {part.path for text in templates for part in _template(text).arguments}
     lines = [one.text for one in _derived(templates, args, folders, kinds, trusted)]
     for path, kind in kinds.items():
-        if kind in _LEADS and path not in told and path.removesuffix("[*]") not in told:
-            found = _derived((f"{_LEADS[kind]}:{{{path}}}",), args, folders, kinds, trusted)
-            lines += [f"{path}: {one.text.split(':', 2)[-1]}" for one in found]
+        if kind in _LEADS and path not in covered and path.removesuffix("[*]") not in covered:
+            derived = _derived((f"{_LEADS[kind]}:{{{path}}}",), args, folders, kinds, trusted)
+            lines += [f"{path}: {one.text.split(':', 2)[-1]}" for one in derived]
     return tuple(dict.fromkeys(lines))
 
 
@@ -359,8 +362,8 @@ class _Maker:
         ]
         for domain, action, resource in shell.capabilities(command, known=self._known):
             if domain != "fs":
-                found = Capability(domain, action, resource, "" if resource == "*" else None)
-                yield found if domain == "exec" else canonical(found, self._folders)
+                capability = Capability(domain, action, resource, "" if resource == "*" else None)
+                yield capability if domain == "exec" else canonical(capability, self._folders)
             elif _is_elsewhere(resource, command.moves, rehomed):
                 yield Capability("fs", action, paths.EVERYTHING, "/")
             else:

@@ -61,20 +61,20 @@ class CallArguments:
     def evasive(self) -> bool:
         """True if a command says too little of what it will do: it is opaque, or changes how programs are found."""
         if self._evasive is None:
-            found = [self.command(text) for text in self.commands()]
-            self._evasive = any(command.opaque or command.unsafe_env for command in found)
+            commands = [self.command(text) for text in self.commands()]
+            self._evasive = any(command.opaque or command.unsafe_env for command in commands)
         return self._evasive
 
     def commands(self) -> list[str]:
         """Every argument of kind command or argv, as a command line, without repetition."""
-        found: dict[str, None] = {}
+        commands: dict[str, None] = {}
         for path, kind in self.kinds.items():
             if kind not in ("command", "argv"):
                 continue
             for _, value in _walk(self.args, steps(path), ""):
                 lines = [shell.line(_words(value))] if kind == "argv" else _words(value)
-                found.update(dict.fromkeys(one for one in lines if isinstance(one, str)))
-        return list(found)
+                commands.update(dict.fromkeys(one for one in lines if isinstance(one, str)))
+        return list(commands)
 
     def groups(self, condition: Condition) -> Iterator[list[Value]]:
         """The values at the path of a condition; a list that nobody spread is one group."""
@@ -117,10 +117,10 @@ class CallArguments:
 
     def _led_to(self, path: str) -> str:
         """Links are followed once for a call, however many rules ask."""
-        found = self._real.get(path)
-        if found is None:
-            found = self._real[path] = paths.canonical(path, self.folders)
-        return found
+        real = self._real.get(path)
+        if real is None:
+            real = self._real[path] = paths.canonical(path, self.folders)
+        return real
 
 
 def _words(value: Any) -> list[Any]:
@@ -241,12 +241,12 @@ def _set_test(value: str, folders: paths.Folders, widely: bool) -> Callable[[str
     covers = paths.glob(value, folders)
 
     def test(text: str) -> bool:
-        asked = paths.asked(text, folders)
-        if asked is None:
+        wanted = paths.asked(text, folders)
+        if wanted is None:
             return covers(paths.canonical(text, folders))
-        if asked.text == covers.text or covers.covers_below(asked.folder):
+        if wanted.text == covers.text or covers.covers_below(wanted.folder):
             return True
-        folder = paths.key(asked.folder)
+        folder = paths.key(wanted.folder)
         return widely and not covers.name and (covers.prefix.startswith(folder) or folder.startswith(covers.prefix))
 
     return test

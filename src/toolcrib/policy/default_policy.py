@@ -41,9 +41,9 @@ class DefaultPolicy(AutoPolicy):
             return self.rules.decide(session, tool, arguments)
         return super().decide(session, tool, arguments)
 
-    def needs_origins(self, tool: Tool) -> bool:
+    def needs_origins(self, tool: Tool, in_run: bool) -> bool:
         """True if what it says of an agent's calls of a tool depends on where their values come from."""
-        return self.rules.needs_origins(tool)
+        return self.rules.needs_origins(tool, in_run)
 
 
 def rules_of(policy: Policy) -> RulePolicy | Layers | None:

@@ -95,10 +95,10 @@ class Explanation(NamedTuple):
 
 def strictest(verdicts: list[Verdict]) -> Verdict:
     """The one that counts: the strictest, and of those the earliest; where it asks, all that is demanded of answers."""
-    found = max(verdicts, key=lambda verdict: STRICTNESS[verdict.effect])
-    if found.effect != "ask":
-        return found
-    return found._replace(demands=tuple(dict.fromkeys(demand for said in verdicts for demand in said.demands)))
+    strict = max(verdicts, key=lambda verdict: STRICTNESS[verdict.effect])
+    if strict.effect != "ask":
+        return strict
+    return strict._replace(demands=tuple(dict.fromkeys(demand for one in verdicts for demand in one.demands)))
 
 
 def detail(needs: tuple[Need, ...], parts: tuple[ExplanationPart, ...]) -> tuple[str, ...]:

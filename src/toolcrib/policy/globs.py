@@ -117,9 +117,9 @@ def _class(glob: str, at: int) -> Token:
 
 
 def _member(glob: str, at: int) -> tuple[str, int]:
-    found = _MEMBER.match(glob, at)
-    assert found is not None
-    return found[1], found.end()
+    match = _MEMBER.match(glob, at)
+    assert match is not None
+    return match[1], match.end()
 
 
 def _class_expression(members: list[tuple[str, str]], negated: bool) -> str:

@@ -152,15 +152,15 @@ class _Index:
         return best
 
     def _near(self, key: str) -> Iterator[list[_GrantEntry]]:
-        found = self._exact.get(key)
-        if found is not None:
-            yield found
+        entries = self._exact.get(key)
+        if entries is not None:
+            yield entries
         for length in self._lengths:
             if length > len(key):
                 return
-            found = self._prefixed.get(key[:length])
-            if found is not None:
-                yield found
+            entries = self._prefixed.get(key[:length])
+            if entries is not None:
+                yield entries
 
 
 _NONE = 1 << 62
@@ -273,23 +273,23 @@ class _ResourceReader:
             return  # a pattern for several domains need not mean something in each
 
     def _files(self, resource: str, wide: bool) -> Iterator[_Part]:
-        found = paths.glob(resource, self._folders)
-        yield _path(found)
-        real = paths.behind_links(found, self._folders) if wide else None
+        glob = paths.glob(resource, self._folders)
+        yield _path(glob)
+        real = paths.behind_links(glob, self._folders) if wide else None
         if real is not None:
             yield _path(paths.glob(real, self._folders))
 
 
-def _path(found: paths.PathGlob) -> _Part:
-    same = None if found.exact or found.name else found.text
-    below = found.prefix if found.subtree else None
-    return _Part(found.prefix, found.exact, found.matches, below, found.matches, same)
+def _path(glob: paths.PathGlob) -> _Part:
+    same = None if glob.exact or glob.name else glob.text
+    below = glob.prefix if glob.subtree else None
+    return _Part(glob.prefix, glob.exact, glob.matches, below, glob.matches, same)
 
 
-def _net(found: urls.NetGrant, wide: bool) -> _Part:
-    prefix = "" if found.host is None else _host_key(found.host)
-    sets = _any if wide and found.is_everything else found.covers
-    return _Part(prefix, found.host is not None and not found.below, found.widely if wide else found, "", sets)
+def _net(grant: urls.NetGrant, wide: bool) -> _Part:
+    prefix = "" if grant.host is None else _host_key(grant.host)
+    sets = _any if wide and grant.is_everything else grant.covers
+    return _Part(prefix, grant.host is not None and not grant.below, grant.widely if wide else grant, "", sets)
 
 
 def _host_key(host: str) -> str:
@@ -308,6 +308,6 @@ def _programs(resource: str, wide: bool) -> Iterator[_Part]:
 
 
 def _text(resource: str) -> _Part:
-    found = globs.compiled(resource)
+    glob = globs.compiled(resource)
     sets = "" if set(resource) == {"*"} else None
-    return _Part(found.prefix, found.exact, found.test, sets, _any, None if found.exact else resource)
+    return _Part(glob.prefix, glob.exact, glob.test, sets, _any, None if glob.exact else resource)

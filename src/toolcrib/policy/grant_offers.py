@@ -36,27 +36,27 @@ def read(text: str) -> GrantOffer:
     Raises:
         BadRule: it is none.
     """
-    found: dict[str, list[str]] = {"allow": [], "grant": []}
+    offer: dict[str, list[str]] = {"allow": [], "grant": []}
     for line in text.splitlines():
         word, _, rest = line.partition(" ")
-        if word not in found or not rest:
+        if word not in offer or not rest:
             raise BadRule(line, "an offer has lines 'allow <pattern>' and 'grant <capability>'")
-        found[word].append(rest)
-    return GrantOffer(tuple(found["allow"]), tuple(found["grant"]))
+        offer[word].append(rest)
+    return GrantOffer(tuple(offer["allow"]), tuple(offer["grant"]))
 
 
 def narrowest(why: Explanation, tool: Tool, call: CallArguments) -> GrantOffer | None:
     """The offer for a call that asks; None where no rule could say exactly this, or none should."""
-    said = tool.annotations or Annotations()
-    if why.verdict.effect != "ask" or said.requires_confirmation or call.evasive:
+    annotations = tool.annotations or Annotations()
+    if why.verdict.effect != "ask" or annotations.requires_confirmation or call.evasive:
         return None
     if any(part.whole and part.verdict.effect == "ask" for part in why.parts):
         return None
     patterns = _patterns(tool, call)
-    asked = tuple(dict.fromkeys(need.capability for need in why.needs if need.effect == "ask"))
-    if patterns is None or any("\n" in text for text in (*patterns, *asked)):
+    capabilities = tuple(dict.fromkeys(need.capability for need in why.needs if need.effect == "ask"))
+    if patterns is None or any("\n" in text for text in (*patterns, *capabilities)):
         return None
-    return GrantOffer(patterns, asked)
+    return GrantOffer(patterns, capabilities)
 
 
 def _patterns(tool: Tool, call: CallArguments) -> tuple[str, ...] | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from toolcrib.findings import Finding
-from toolcrib.policy import capabilities, globs, hosts, urls
+from toolcrib.policy import capabilities, globs, hosts, paths, urls
 from toolcrib.policy.errors import BadRule
 from toolcrib.policy.grant_index import Grant
 from toolcrib.policy.grants import EFFECTS, warnings
@@ -36,6 +36,34 @@ def review(policy: RulePolicy, tools: Sequence[Tool]) -> Iterator[Finding]:
                 yield Finding(code, "warning", f"grants.{effect}: {text} {message}", line=line, nearest=close)
 
 
+def strangers(texts: Mapping[str, Any], tools: Iterable[Tool]) -> list[Finding]:
+    """Return the grants of a session of a family that no tool needs; only a look at all tools can tell."""
+    written = [(effect, text) for effect in EFFECTS for text in texts.get(effect, ())]
+    grants = [(effect, text, Grant.read(text, effect, paths.NOWHERE)) for effect, text in written]
+    strange = [one for one in grants if not one[2].everything and not _fits(one[2], capabilities.FAMILIES)]
+    needed = [*capabilities.FAMILIES, *_needed(tools)] if strange else []
+    return [
+        Finding(
+            "NO_CAPABILITY", "warning", f"grants.{effect}: {text} {_unneeded(grant)}", nearest=_close(grant, needed)
+        )
+        for effect, text, grant in strange
+        if not _fits(grant, needed)
+    ]
+
+
+def _fits(grant: Grant, families: Iterable[str]) -> bool:
+    return any(_means(grant, family) for family in families)
+
+
+def _unneeded(grant: Grant) -> str:
+    return f"matches nothing: no tool needs {':'.join(grant.named)}"
+
+
+def _close(grant: Grant, families: Iterable[str]) -> str | None:
+    close = nearest(":".join(grant.named), families, 1)
+    return close[0] if close else None
+
+
 def _lines(policy: RulePolicy) -> dict[str, int | None]:
     """Where the grants stand that are warned of."""
     return {
@@ -48,19 +76,19 @@ def _lines(policy: RulePolicy) -> dict[str, int | None]:
 
 def _needed(tools: Iterable[Tool]) -> dict[str, set[bool]]:
     """The families that tools need, and whether each is needed with a resource, without one, or both."""
-    found: dict[str, set[bool]] = {}
+    needed: dict[str, set[bool]] = {}
     for tool in tools:
         try:
             for template in tool.capabilities:
                 (family,) = capabilities.families([template])
-                found.setdefault(family, set()).add(template.count(":") > 1)
+                needed.setdefault(family, set()).add(template.count(":") > 1)
         except BadRule:
             continue
         kinds = capabilities.kinds_of(tool.capabilities, tool.input_schema).values()
         if "command" in kinds or "argv" in kinds:
             for family in OF_COMMANDS:
-                found.setdefault(family, set()).add(True)
-    return found
+                needed.setdefault(family, set()).add(True)
+    return needed
 
 
 def _grant(grant: Grant, needed: dict[str, set[bool]], tools: Sequence[Tool]) -> Iterator[tuple[str, str, str | None]]:
@@ -68,9 +96,7 @@ def _grant(grant: Grant, needed: dict[str, set[bool]], tools: Sequence[Tool]) ->
         return
     fitting = [family for family in needed if _means(grant, family)]
     if not fitting:
-        named = ":".join(grant.named)
-        close = nearest(named, needed, 1)
-        yield "NO_CAPABILITY", f"matches nothing: no tool needs {named}", close[0] if close else None
+        yield "NO_CAPABILITY", _unneeded(grant), _close(grant, needed)
         return
     if grant.resource is None and grant.effect != "deny" and all(needed[family] == {True} for family in fitting):
         yield "BARE_GRANT", f"covers nothing: what tools need names a resource (write {grant.text}:*)", None

@@ -89,12 +89,19 @@ class Grants:
         denied = family.deny.find(wanted)
         if denied is not None:
             return GrantDecision("deny", denied.text)
-        found = family.given.find(wanted)
-        if found is None:
+        grant = family.given.find(wanted)
+        if grant is None:
             return GrantDecision(self.ungranted)
-        if found.effect == "allow":
-            found = family.narrowing.find(wanted, found.rank) or found
-        return GrantDecision(found.effect, found.text)
+        if grant.effect == "allow":
+            grant = family.narrowing.find(wanted, grant.rank) or grant
+        if grant.effect == "allow" and wanted.resource == "*" and (hidden := self._deny_within(wanted)):
+            return GrantDecision("ask", hidden)
+        return GrantDecision(grant.effect, grant.text)
+
+    def _deny_within(self, wanted: Capability) -> str | None:
+        """The deny that a capability of anything, such as the unknown program of a command, may come under."""
+        meant = (grant for grant in self._grants if grant.means(wanted.domain, wanted.action))
+        return next((grant.text for grant in meant if grant.effect == "deny"), None)
 
     def covers_family(self, family: str) -> bool:
         """True if anything of a family may be allowed; one that ends with `*` stands for all actions of its domain."""
@@ -129,13 +136,13 @@ class Grants:
         return canonical(capability, self.folders)
 
     def _family(self, domain: str, action: str) -> GrantFamily:
-        found = self._families.get((domain, action))
-        if found is None:
+        family = self._families.get((domain, action))
+        if family is None:
             if len(self._families) >= _MOST_FAMILIES:
                 self._families.clear()
             meant = [grant for grant in self._grants if grant.means(domain, action)]
-            found = self._families[domain, action] = GrantFamily(domain, action, meant, self.folders)
-        return found
+            family = self._families[domain, action] = GrantFamily(domain, action, meant, self.folders)
+        return family
 
 
 def warnings(grants: Iterable[Grant], folders: paths.Folders) -> Iterator[str]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from toolcrib.origins import deeds
-from toolcrib.origins.flow import ArgumentValue, arguments, traits
+from toolcrib.origins.flow import ArgumentValue, arguments, roles
 from toolcrib.origins.index import OriginIndex, Sighting
 from toolcrib.policy.verdicts import Verdict
 from toolcrib.schema.redaction import parted
@@ -20,11 +20,21 @@ from toolcrib.schema.visible_json import visible_text
 from toolcrib.tool import Tool
 
 _ADDRESS = re.compile(r"@|://|^www\.|^\S+\.[a-z]{2,}(?:/\S*)?$|(?:\d[ -]?){8,}", re.IGNORECASE)
+_URL = re.compile(r"^\s*[a-z][a-z0-9+.-]*://|^\s*www\.", re.IGNORECASE)
 _LINK = re.compile(
     r"(?:https?://|www\.)[^\s<>\"')\]]+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|\b(?:[a-z0-9-]+\.)+[a-z]{2,}/[^\s<>\"')\]]*",
     re.IGNORECASE,
 )
 _AROUND = 60
+_PLACES = {
+    "user": "in the words of the user",
+    "instructions": "in the instructions of the agent",
+    "field": "a field of a result",
+    "prose": "inside the text of a result",
+    "agent": "said by another agent",
+    "nowhere": "seen nowhere",
+}
+_LEAVING = frozenset({"recipient", "destination"})
 
 
 class Doubt(NamedTuple):
@@ -46,19 +56,19 @@ class Doubt(NamedTuple):
 
 
 def concerns(tool: Tool) -> bool:
-    """Return True if calls of a tool are looked at: those that act, and those that fetch from an address."""
+    """Return True if calls of a tool are looked at: those that act, and those that may fetch from an address."""
     if tool.namespace == "builtin":
         return False
-    return tool.does != "read" or "destination" in _roles(tool)
+    return tool.does != "read" or "destination" in roles(tool) or _reaches(tool)
 
 
-def verdict(tool: Tool, values: Mapping[str, Any], index: OriginIndex | None) -> Verdict:
-    """Return what the guard says of a call of an agent; without an index nothing is trusted."""
+def verdict(tool: Tool, values: Mapping[str, Any], index: OriginIndex | None, detail: tuple[str, ...] = ()) -> Verdict:
+    """Return what the guard says of a call of an agent, after the `detail`; without an index nothing is trusted."""
     found = list(doubts(tool, values, index or OriginIndex()))
     if not found:
-        return Verdict("allow", message="its values come from the user's words")
-    detail = tuple(f"origin: {doubt.text}" for doubt in found)
-    return Verdict("ask", "rule", found[0].text, "guarded", detail=detail)
+        return Verdict("allow", message="its values come from the user's words", detail=detail)
+    more = tuple(f"origin: {doubt.text}" for doubt in found)
+    return Verdict("ask", "rule", found[0].text, "guarded", detail=(*detail, *more))
 
 
 def told(tool: Tool, values: Mapping[str, Any], index: OriginIndex | None) -> list[dict[str, Any]]:
@@ -66,13 +76,22 @@ def told(tool: Tool, values: Mapping[str, Any], index: OriginIndex | None) -> li
     return [doubt.data() for doubt in doubts(tool, values, index or OriginIndex())]
 
 
+def account(tool: Tool, values: Mapping[str, Any], index: OriginIndex | None) -> Iterator[str]:
+    """Yield where each value of a call was seen that needs no question, a line each."""
+    hidden = _hidden(tool, values)
+    for one in arguments(tool, values):
+        seen = (index or OriginIndex()).sightings(one.value, one.argument)[0]
+        value = "a hidden value" if one.argument in hidden else _short(str(one.value))
+        place = f" (call {seen.call}, {seen.tool}, `{seen.path}`)" if seen.call else ""
+        yield f"origin: `{one.path}` = {value}, {one.role}: {_PLACES[seen.kind]}{place}"
+
+
 def doubts(tool: Tool, values: Mapping[str, Any], index: OriginIndex) -> Iterator[Doubt]:
     """Yield everything about a call that needs a question."""
     acts = tool.does != "read"
     own, others = 0, 0
-    leaves = not {"recipient", "destination"}.isdisjoint(_roles(tool))
-    hidden = _hidden(tool, values)
-    for one in arguments(tool, values):
+    leaves = not _LEAVING.isdisjoint(roles(tool))
+    for one in map(_as_address, arguments(tool, values)):
         if one.role == "option" or not (acts or (one.role == "destination" and _ADDRESS.search(str(one.value)))):
             continue
         if one.role == "content":
@@ -82,41 +101,71 @@ def doubts(tool: Tool, values: Mapping[str, Any], index: OriginIndex) -> Iterato
         if index.said(one.value):
             own += one.role != "amount"
             continue
-        seen = index.sightings(one.value, _argument(one.path))
-        others += one.role != "amount" or seen[0].kind == "field"
-        if not _passes(one, seen, index, acts):
-            secret = _argument(one.path) in hidden
+        if _needs_no_name(one) and index.led_to(one.value):  # nothing else is looked for, which costs more
+            others += 1
+            continue
+        seen = index.fields(one.value)
+        others += one.role != "amount" or bool(seen)
+        if not (
+            _led(one, seen, index)
+            if seen
+            else _passes(one, seen := index.sightings(one.value, one.argument), index, acts)
+        ):
+            secret = one.argument in _hidden(tool, values)
             yield _doubt(one.path, "a hidden value" if secret else str(one.value), seen)
     if acts and (others or not own) and deeds.asked_by(tool.name, tool.description).isdisjoint(index.user.stems):
         yield Doubt("", "", None, f"nothing in your words asks for {tool.id}")
 
 
-def _passes(one: ArgumentValue, seen: list[Sighting], index: OriginIndex, acts: bool) -> bool:
-    """Return True if a value that the user did not say needs no question."""
-    led = [where for where in seen if where.kind == "field" and where.led]
-    if one.role == "amount":
-        made = seen[0].kind == "nowhere" or (seen[0].made and all(where.trusted for where in seen))
-        return bool(led) or (made and index.complete)
-    if one.role == "identifier" or not _ADDRESS.search(str(one.value)):
+def _as_address(one: ArgumentValue) -> ArgumentValue:
+    """Return a value as a destination where it is a URL, whatever its argument is called."""
+    is_url = one.role not in ("content", "destination") and isinstance(one.value, str) and _URL.search(one.value)
+    return one._replace(role="destination") if is_url else one
+
+
+def _reaches(tool: Tool) -> bool:
+    """Return True if a tool reaches the open world with texts that may be addresses."""
+    return tool.annotations is not None and tool.annotations.open_world and bool(tool.input_schema.get("properties"))
+
+
+def _led(one: ArgumentValue, fields: list[Sighting], index: OriginIndex) -> bool:
+    """Return True if a value that is a field of records needs no question.
+
+    Who says an address themselves needs none of a stranger's record: else whoever wrote a mail that is to be sent on
+    would get it.
+    """
+    led = [where for where in fields if where.led]
+    if _needs_no_name(one):
         return bool(led)
-    if not acts and seen[0].kind == "prose" and seen[0].described:
-        return True
-    return any(where.named or where.trusted for where in led)
+    return any(where.trusted or (where.named and not index.user.addresses) for where in led)
+
+
+def _needs_no_name(one: ArgumentValue) -> bool:
+    """Return True if it is enough that the user's words led to a record, whether or not they name it."""
+    return one.role in ("amount", "identifier") or not _ADDRESS.search(str(one.value))
+
+
+def _passes(one: ArgumentValue, seen: list[Sighting], index: OriginIndex, acts: bool) -> bool:
+    """Return True if a value that the user did not say, and that is no field, needs no question."""
+    best = seen[0]
+    if one.role == "amount":
+        made = best.kind == "nowhere" or (best.made and all(where.trusted for where in seen))
+        return made and index.complete
+    return not acts and best.kind == "prose" and best.described and one.role != "identifier"
 
 
 def _links(one: ArgumentValue, index: OriginIndex) -> Iterator[Doubt]:
-    """Yield the links and addresses in a content that only strangers wrote."""
+    """Yield the links and addresses in a content that only strangers wrote, or that nobody wrote once they could."""
     for link in dict.fromkeys(found.rstrip(".,;:!?") for found in _LINK.findall(str(one.value))):
         seen = index.sightings(link)
-        if seen[0].kind in ("prose", "agent") and not seen[0].trusted and not seen[0].described:
+        unknown = seen[0].kind == "nowhere" and (index.read_untrusted or not index.complete)  # it may be in disguise
+        if unknown or (seen[0].kind in ("prose", "agent") and not seen[0].trusted and not seen[0].described):
             yield _doubt(one.path, link, seen)
 
 
 def _doubt(argument: str, value: str, seen: list[Sighting]) -> Doubt:
     where = seen[0]
-    shown = visible_text(" ".join(value.split()))
-    shown = shown if len(shown) <= 80 else f"{shown[:79]}…"
-    said = f"`{argument}` = {shown} "
+    said = f"`{argument}` = {_short(value)} "
     if where.made:
         said += f"was made by the script of what {where.tool} returned (call {where.call}), not in your words"
     elif where.kind == "nowhere":
@@ -132,9 +181,10 @@ def _doubt(argument: str, value: str, seen: list[Sighting]) -> Doubt:
     return Doubt(argument, value, where, said)
 
 
-def _argument(path: str) -> str:
-    """Return the argument that a path begins with."""
-    return re.split(r"[.\[]", path, maxsplit=1)[0]
+def _short(value: str) -> str:
+    """Return a value in one line, with nothing hidden in it."""
+    shown = visible_text(" ".join(value.split()))
+    return shown if len(shown) <= 80 else f"{shown[:79]}…"
 
 
 def _hidden(tool: Tool, values: Mapping[str, Any]) -> set[str]:
@@ -152,7 +202,3 @@ def _around(passage: str, value: str) -> str:
         return passage[: 2 * _AROUND]
     start, end = max(0, at - _AROUND), at + len(value) + _AROUND
     return ("…" if start else "") + passage[start:end] + ("…" if end < len(passage) else "")
-
-
-def _roles(tool: Tool) -> set[str]:
-    return {role for role, _ in traits(tool).values()}

@@ -64,5 +64,5 @@ def granted(glob: str) -> list[str]:
     if not globs.is_pattern(glob):
         return [glob] if is_interpreter(glob) else []
     test = globs.text(glob)
-    found = sorted(name for name in (*NAMES, "python3") if test(name))
-    return [*found[:3], "…"] if len(found) > 3 else found
+    names = sorted(name for name in (*NAMES, "python3") if test(name))
+    return [*names[:3], "…"] if len(names) > 3 else names

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from toolcrib.policy import globs
 from toolcrib.policy.approvers import ApprovalRequirement, Approvers
-from toolcrib.policy.auto_policy import Default, Pin
+from toolcrib.policy.auto_policy import Default
 from toolcrib.policy.data_origin import ANYWHERE, DataOrigin
 from toolcrib.policy.errors import BadRule
 from toolcrib.policy.grants import GrantTexts
@@ -18,6 +18,7 @@ from toolcrib.policy.presets import DEVELOPER, GUARDED, PRESETS
 from toolcrib.policy.rule_policy import Guard, RulePolicy
 from toolcrib.policy.rules import Effect, Fact, FactMatch, Rule
 from toolcrib.policy.shell import TRUSTED
+from toolcrib.policy.verdicts import Pin
 from toolcrib.schema import nearest
 
 KEYS = ("preset", "default", "grants", "rules", "trust_annotations", "trusted_folders", "groups", "approvers", "pin")
@@ -85,19 +86,19 @@ def _guard(data: Mapping[str, Any], narrowing: bool) -> Guard:
     return "off" if narrowing or _preset(data) != GUARDED else "runs"
 
 
-def rules_of(given: Iterable[Mapping[str, Any]], place: DataOrigin = ANYWHERE) -> tuple[Rule, ...]:
+def rules_of(rules: Iterable[Mapping[str, Any]], place: DataOrigin = ANYWHERE) -> tuple[Rule, ...]:
     """Read rules alone.
 
     Raises:
         BadRule: one of them does not load.
     """
-    found: dict[str, Rule] = {}
-    for number, data in enumerate(given, 1):
+    by_id: dict[str, Rule] = {}
+    for number, data in enumerate(rules, 1):
         rule = _rule(data, number, place)
-        if rule.id in found:
+        if rule.id in by_id:
             raise place.bad(f"rules[{number - 1}].id", f"{rule.id!r} is the id of another rule", number)
-        found[rule.id] = rule
-    return tuple(found.values())
+        by_id[rule.id] = rule
+    return tuple(by_id.values())
 
 
 def _rule(data: Any, number: int, place: DataOrigin) -> Rule:
@@ -129,8 +130,8 @@ def _people(data: Mapping[str, Any], place: DataOrigin) -> Approvers:
     if not isinstance(groups, Mapping):
         raise place.bad("groups", "is no mapping such as {finance: [ann, bob]}")
     known = {str(name): _texts(people, f"groups.{name}", place) for name, people in groups.items()}
-    given = data.get("approvers")
-    return Approvers(known, None if given is None else _texts(_names(given), "approvers", place))
+    approvers = data.get("approvers")
+    return Approvers(known, None if approvers is None else _texts(_names(approvers), "approvers", place))
 
 
 def _names(value: Any) -> Any:
@@ -139,11 +140,11 @@ def _names(value: Any) -> Any:
 
 def _demand(data: Mapping[str, Any], effect: Effect, number: int, place: DataOrigin) -> ApprovalRequirement | None:
     what = f"rules[{number - 1}]"
-    said = [key for key in ("approvers", "quorum", "escalate") if key in data]
-    if not said:
+    keys = [key for key in ("approvers", "quorum", "escalate") if key in data]
+    if not keys:
         return None
     if effect != "ask":
-        raise place.bad(f"{what}.{said[0]}", "only a rule that asks has somebody answer", number)
+        raise place.bad(f"{what}.{keys[0]}", "only a rule that asks has somebody answer", number)
     quorum = data.get("quorum", 1)
     if not isinstance(quorum, int) or isinstance(quorum, bool) or quorum < 1:
         raise place.bad(f"{what}.quorum", f"{quorum!r} is no number of people", number)
@@ -160,10 +161,10 @@ def _demand(data: Mapping[str, Any], effect: Effect, number: int, place: DataOri
 
 def _somebody(data: Mapping[str, Any], key: str, what: str, place: DataOrigin, number: int) -> tuple[str, ...]:
     """People and groups; a list of nobody would let anybody in."""
-    found = _texts(_names(data.get(key)), what, place, number)
-    if key in data and not found:
+    people = _texts(_names(data.get(key)), what, place, number)
+    if key in data and not people:
         raise place.bad(what, "names nobody", number)
-    return found
+    return people
 
 
 def _pattern(text: Any, number: int, place: DataOrigin) -> Pattern:
@@ -181,7 +182,7 @@ def _when(data: Any, number: int, place: DataOrigin) -> Iterable[FactMatch]:
     _known_keys(data, get_args(Fact), f"rules[{number - 1}].when", place, number)
     for fact, value in data.items():
         texts = _texts([value] if isinstance(value, str) else value, f"rules[{number - 1}].when.{fact}", place, number)
-        if not texts:
+        if not texts or not all(texts):
             raise place.bad(f"rules[{number - 1}].when.{fact}", "has no value and would never hold", number)
         for text in texts:
             globs.text(text)
@@ -200,22 +201,22 @@ def _grants(data: Mapping[str, Any], name: Any, place: DataOrigin) -> GrantTexts
         base = PRESETS[name].grants
     if "grants" not in data:
         return base
-    given = {} if data["grants"] is None else data["grants"]
-    if not isinstance(given, Mapping):
+    grants = {} if data["grants"] is None else data["grants"]
+    if not isinstance(grants, Mapping):
         raise place.bad("grants", "is no mapping such as {allow: [...]}")
-    _known_keys(given, GRANT_KEYS, "grants", place)
+    _known_keys(grants, GRANT_KEYS, "grants", place)
     base = base or GrantTexts()
-    ungranted = given.get("ungranted", base.ungranted)
+    ungranted = grants.get("ungranted", base.ungranted)
     if ungranted not in ("deny", "ask"):
         raise place.bad("grants.ungranted", f"{ungranted!r} is neither deny nor ask")
-    allow, ask, deny = (_texts(given.get(key), f"grants.{key}", place) for key in ("allow", "ask", "deny"))
+    allow, ask, deny = (_texts(grants.get(key), f"grants.{key}", place) for key in ("allow", "ask", "deny"))
     return GrantTexts(base.allow + allow, base.ask + ask, base.deny + deny, ungranted)
 
 
 def _written(data: Mapping[str, Any]) -> GrantTexts:
     """The grants of the data alone, without those of the preset; they have been checked."""
-    given = data.get("grants") or {}
-    allow, ask, deny = (tuple(given.get(key) or ()) for key in ("allow", "ask", "deny"))
+    grants = data.get("grants") or {}
+    allow, ask, deny = (tuple(grants.get(key) or ()) for key in ("allow", "ask", "deny"))
     return GrantTexts(allow, ask, deny)
 
 
@@ -228,10 +229,10 @@ def _list(value: Any, what: str, place: DataOrigin) -> list[Any]:
 
 
 def _texts(value: Any, what: str, place: DataOrigin, number: int | None = None) -> tuple[str, ...]:
-    found = [] if value is None else value
-    if not isinstance(found, list | tuple) or not all(isinstance(one, str) for one in found):
+    texts = [] if value is None else value
+    if not isinstance(texts, list | tuple) or not all(isinstance(one, str) for one in texts):
         raise place.bad(what, "is no list of texts", number)
-    return tuple(found)
+    return tuple(texts)
 
 
 def _known_keys(

@@ -24,11 +24,11 @@ def came_from(
     origin: str, argument: str | None, values: Iterable[Any], index: OriginIndex | None, by_agent: bool, every: bool
 ) -> bool:
     """Return True if a value of an argument comes from an origin, or where it is to hold for `every` one, if all do."""
-    found = [
+    matches = [
         origin in (_of_caller(by_agent, every) if index is None else _origins(value, argument, index, every))
         for value in values
     ]
-    return bool(found) and (all(found) if every else any(found))
+    return bool(matches) and (all(matches) if every else any(matches))
 
 
 def exposures(index: OriginIndex | None, by_agent: bool) -> tuple[str, ...]:
@@ -48,12 +48,12 @@ def _origins(value: Any, argument: str | None, index: OriginIndex, narrowly: boo
     if index.branches and narrowly:
         return _DECIDED
     seen = index.sightings(value, argument)
-    found: set[str] = {one.kind for one in seen if one.kind in ("user", "instructions", "field")} | {seen[0].kind}
-    found |= {"record"} if any(one.kind == "field" and one.named for one in seen) else set()
+    origins: set[str] = {one.kind for one in seen if one.kind in ("user", "instructions", "field")} | {seen[0].kind}
+    origins |= {"record"} if any(one.kind == "field" and one.named for one in seen) else set()
     if seen[0].made:
-        found |= {"nowhere", *(one.kind for one in seen)}
-    found |= {"trusted" if any(map(_trusted, seen)) else "untrusted"}
-    return found | _DECIDED if index.branches else found
+        origins |= {"nowhere", *(one.kind for one in seen)}
+    origins |= {"trusted" if any(map(_trusted, seen)) else "untrusted"}
+    return origins | _DECIDED if index.branches else origins
 
 
 def _trusted(seen: Sighting) -> bool:

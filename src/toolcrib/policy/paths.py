@@ -92,11 +92,11 @@ def _real(path: str, resolve: Callable[[str], str]) -> str:
     """The path behind all links, which must be the same for who removes the dots first and who follows links first."""
     if "\0" in path:
         raise UnfitArgument("a path holds a NUL character")
-    found = _resolved(_normal(path), resolve)
-    if "/.." in path and _resolved(path, resolve) != found:
+    resolved = _resolved(_normal(path), resolve)
+    if "/.." in path and _resolved(path, resolve) != resolved:
         raise UnfitArgument(f"the path {path!r} has '..' behind a link; name the folder itself")
-    real = unicodedata.normalize("NFC", found)
-    if real != found or not unicodedata.is_normalized("NFC", path):
+    real = unicodedata.normalize("NFC", resolved)
+    if real != resolved or not unicodedata.is_normalized("NFC", path):
         for form in (unicodedata.normalize("NFC", _normal(path)), real):
             if unicodedata.normalize("NFC", _resolved(form, resolve)) != real:
                 raise UnfitArgument(f"the path {path!r} leads elsewhere in another Unicode form")
@@ -105,11 +105,11 @@ def _real(path: str, resolve: Callable[[str], str]) -> str:
 
 def _resolved(path: str, resolve: Callable[[str], str]) -> str:
     try:
-        found = resolve(path)
-        found.encode()
+        resolved = resolve(path)
+        resolved.encode()
     except (OSError, ValueError):
         raise UnfitArgument(f"the path {path!r} cannot be looked up") from None
-    return _normal(found)
+    return _normal(resolved)
 
 
 class PathGlob(NamedTuple):
@@ -149,9 +149,9 @@ def glob(pattern: str, folders: Folders) -> PathGlob:
     """
     if not pattern or "\0" in pattern:
         raise BadRule(pattern, "a path pattern is neither empty nor holds NUL")
-    given = unicodedata.normalize("NFC", folders.substituted(pattern))
-    name = "/" not in given and given not in ("*", "**", ".", "..", "~")
-    whole = f"/**/{given}" if name else _rooted(given, folders)
+    expanded = unicodedata.normalize("NFC", folders.substituted(pattern))
+    name = "/" not in expanded and expanded not in ("*", "**", ".", "..", "~")
+    whole = f"/**/{expanded}" if name else _rooted(expanded, folders)
     return _compiled(_segments(whole, pattern), name)
 
 
@@ -170,15 +170,15 @@ def _rooted(pattern: str, folders: Folders) -> str:
 
 
 def _segments(whole: str, pattern: str) -> list[str]:
-    found: list[str] = []
+    segments: list[str] = []
     for segment in whole.split("/"):
         if segment == "..":
-            if found and globs.is_pattern(found[-1]):
+            if segments and globs.is_pattern(segments[-1]):
                 raise BadRule(pattern, "'..' cannot follow a wildcard")
-            del found[-1:]
+            del segments[-1:]
         elif segment not in ("", "."):
-            found.append(segment)
-    return found
+            segments.append(segment)
+    return segments
 
 
 def _compiled(segments: list[str], name: bool) -> PathGlob:
@@ -199,7 +199,7 @@ def _compiled(segments: list[str], name: bool) -> PathGlob:
     if exact:
         return PathGlob(text, prefix, True, False, name, prefix.__eq__)
     if subtree and len(segments) == prefix.count("/"):
-        return PathGlob(text, prefix, False, True, name, lambda given: given.startswith(prefix))
+        return PathGlob(text, prefix, False, True, name, lambda path: path.startswith(prefix))
     return PathGlob(text, prefix, False, subtree, name, re.compile(_expression(groups)).match)
 
 
@@ -213,16 +213,16 @@ def _expression(groups: list[list[str]]) -> str:
     return f"(?s:/{joined[0]}{middle}{last})\\Z"
 
 
-def behind_links(found: PathGlob, folders: Folders) -> str | None:
+def behind_links(glob: PathGlob, folders: Folders) -> str | None:
     """The same pattern for what its folder really is, if that folder is reached through a link."""
-    folder = found.prefix if found.exact else found.prefix[: found.prefix.rindex("/") + 1]
+    folder = glob.prefix if glob.exact else glob.prefix[: glob.prefix.rindex("/") + 1]
     try:
         real = key(canonical(folder, folders))
     except UnfitArgument:
         return None
-    if real == folder or found.name:
+    if real == folder or glob.name:
         return None
-    rest = found.text[len(globs.escaped(folder)) :]
+    rest = glob.text[len(globs.escaped(folder)) :]
     return globs.escaped(real) + rest if rest else globs.escaped(real.rstrip("/") or "/")
 
 

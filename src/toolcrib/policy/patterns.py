@@ -145,12 +145,12 @@ def steps(path: str) -> tuple[Step, ...]:
 
 def _tool_part(text: str) -> tuple[ToolPart, int]:
     if text.startswith("/"):
-        found = _EXPRESSION.match(text)
-        if found is None:
+        match = _EXPRESSION.match(text)
+        if match is None:
             raise BadRule(text, "the regular expression has no final '/'", position=len(text) - 1)
-        part = ToolPart("regex", found[1].replace("\\/", "/"))
+        part = ToolPart("regex", match[1].replace("\\/", "/"))
         _checked(text, 1, part.text)
-        return part, found.end()
+        return part, match.end()
     name = _NAME.match(text)
     if name is None:
         raise BadRule(text, "the name of a tool is missing", position=0)
@@ -193,13 +193,13 @@ def _opens_condition(text: str, at: int) -> bool:
 
 
 def _list(text: str, at: int) -> tuple[Condition, ...]:
-    found: list[Condition] = []
+    conditions: list[Condition] = []
     end = len(text) - 1
     while True:
         condition, at = _condition(text, at)
-        found.append(condition)
+        conditions.append(condition)
         if at == end:
-            return tuple(found)
+            return tuple(conditions)
         if text[at] != ",":
             raise BadRule(text, f"{text[at]!r} cannot follow a condition", position=at)
         at = _blanks(text, at + 1)
@@ -241,17 +241,17 @@ def _value(string: re.Match[str], op: Op) -> str:
 
 
 def _blanks(text: str, at: int) -> int:
-    found = _BLANK.match(text, at)
-    assert found is not None
-    return found.end()
+    match = _BLANK.match(text, at)
+    assert match is not None
+    return match.end()
 
 
 def _balanced(text: str, at: int) -> None:
     depth = 0
-    for found in re.finditer(r"\\.|[()]", text[at:-1], re.DOTALL):
-        depth += {"(": 1, ")": -1}.get(found[0], 0)
+    for match in re.finditer(r"\\.|[()]", text[at:-1], re.DOTALL):
+        depth += {"(": 1, ")": -1}.get(match[0], 0)
         if depth < 0:
-            raise BadRule(text, "')' closes nothing (a literal one is '\\)')", position=at + found.start())
+            raise BadRule(text, "')' closes nothing (a literal one is '\\)')", position=at + match.start())
     if depth:
         raise BadRule(text, "a '(' is not closed (a literal one is '\\(')", position=len(text) - 1)
 

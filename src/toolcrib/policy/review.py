@@ -29,17 +29,17 @@ class Surroundings(NamedTuple):
 
 def review(policy: RulePolicy, around: Surroundings) -> list[Finding]:
     """Return everything about a policy that does nothing, or not what it looks like."""
-    found = [
+    findings = [
         _of_rule(rule, one)
         for place, rule in enumerate(policy.rules)
         if not rule.approved
         for one in _rule(rule, place, policy.rules, around)
     ]
     demands = [(rule.line, rule.demand) for rule in policy.rules if rule.demand is not None]
-    found += policy.people.findings(demands, policy.origin.line_at)
-    found += grant_review.review(policy, around.tools)
-    found += _trust(policy, around.tools)
-    return [one if one.file else replace(one, file=policy.origin.file) for one in found]
+    findings += policy.people.findings(demands, policy.origin.line_at)
+    findings += grant_review.review(policy, around.tools)
+    findings += _trust(policy, around.tools)
+    return [one if one.file else replace(one, file=policy.origin.file) for one in findings]
 
 
 def _of_rule(rule: Rule, finding: Finding) -> Finding:
@@ -123,7 +123,9 @@ def _known_values(demand: FactMatch, around: Surroundings) -> list[str] | None:
 def _exceptions(rule: Rule, tools: Sequence[Tool]) -> Iterator[Finding]:
     for pattern in rule.excepts:
         fitting = [tool for tool in tools if pattern.tool.covers(tool, strictly=not rule.loosens)]
-        if fitting:
+        if fitting and len(fitting) == len(tools) and not pattern.conditions:
+            yield Finding("NEVER_DECIDES", "warning", f"never decides: except {pattern.text} takes out all its tools")
+        elif fitting:
             for finding in argument_review.conditions(pattern, fitting):
                 yield replace(finding, message=f"except {pattern.text}: {finding.message}")
         elif tools:

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from toolcrib.findings import Finding
 from toolcrib.policy import capabilities, globs, grant_offers, review, shell
 from toolcrib.policy.approvers import ANYBODY, Approvers
-from toolcrib.policy.auto_policy import Default, Pin, asks_anyway, by_default, pinned
+from toolcrib.policy.auto_policy import Default, asks_anyway, by_default, pinned
 from toolcrib.policy.conditions import CallArguments, Unit, lines
 from toolcrib.policy.data_origin import ANYWHERE, DataOrigin
 from toolcrib.policy.errors import BadRule
@@ -32,7 +32,7 @@ from toolcrib.policy.paths import NOWHERE, Folders
 from toolcrib.policy.patterns import parse
 from toolcrib.policy.rules import BoundRule, Rule, RuleSet, winner
 from toolcrib.policy.shell import TRUSTED
-from toolcrib.policy.verdicts import Arguments, Subject, Verdict
+from toolcrib.policy.verdicts import Arguments, Pin, Policy, Subject, Verdict
 from toolcrib.tool import Tool
 
 """Where paths start in a session that says nothing: in a folder that no grant of a workspace gives away."""
@@ -57,7 +57,7 @@ class _ToolFacts(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RulePolicy:
+class RulePolicy(Policy):
     """Rules over tools and arguments, what is granted, and what happens to calls that no rule speaks of.
 
     Without `grants` nothing is said of capabilities: so are the policies of agents, which only narrow. `believed` are
@@ -82,6 +82,7 @@ class RulePolicy:
     written: GrantTexts = NO_GRANTS
     guard: Guard = "off"
     _set: RuleSet = field(init=False, repr=False)
+    constant: dict[Tool, Verdict] = field(init=False, repr=False, default_factory=dict)
     _known: dict[Tool, _ToolFacts] = field(init=False, repr=False, default_factory=dict)
     _bound: dict[Folders, Grants] = field(init=False, repr=False, default_factory=dict)
 
@@ -129,12 +130,18 @@ class RulePolicy:
             return Explanation(refusal)
         known = self.known(tool)
         judge = self._guarded if known.guarded and self._guards(session) else self._judge
-        found = judge(session, tool, known, arguments())
-        return found._replace(notes=(*found.notes, *_notes(found.needs)))
+        explanation = judge(session, tool, known, arguments())
+        origins: tuple[str, ...] = ()
+        if judge == self._guarded and (explanation.verdict.effect, explanation.verdict.by) == ("allow", "default"):
+            from toolcrib.policy.guard import account
 
-    def needs_origins(self, tool: Tool) -> bool:
+            origins = tuple(account(tool, arguments(), getattr(session, "origins", None)))
+        return explanation._replace(notes=(*explanation.notes, *origins, *_notes(explanation.needs)))
+
+    def needs_origins(self, tool: Tool, in_run: bool) -> bool:
         """True if what it says of a tool's calls depends on where their values come from."""
-        return (self._known.get(tool) or self.known(tool)).origins
+        known = self._known.get(tool) or self.known(tool)
+        return known.origins or (known.guarded and (in_run or self.guard == "agents"))
 
     def doubts(self, session: Subject, tool: Tool, arguments: Arguments) -> list[dict[str, Any]]:
         """What the guard asks about, value by value, for whoever shows the question."""
@@ -209,21 +216,24 @@ class RulePolicy:
         """The grants as they stand for these folders."""
         if self.grants is None:
             return None
-        found = self._bound.get(folders)
-        if found is None:
+        grants = self._bound.get(folders)
+        if grants is None:
             if len(self._bound) >= MOST:
                 self._bound.clear()
-            found = self._bound[folders] = self.grants.bound(folders)
-        return found
+            grants = self._bound[folders] = self.grants.bound(folders)
+        return grants
 
     def known(self, tool: Tool) -> _ToolFacts:
         """What can be said of a tool before it is called."""
-        found = self._known.get(tool)
-        if found is None:
+        facts = self._known.get(tool)
+        if facts is None:
             if len(self._known) >= MOST:
                 self._known.clear()
-            found = self._known[tool] = self._work_out(tool)
-        return found
+                self.constant.clear()
+            facts = self._known[tool] = self._work_out(tool)
+            if facts.verdict is not None and not (facts.guarded or facts.origins):
+                self.constant[tool] = facts.verdict
+        return facts
 
     def _work_out(self, tool: Tool) -> _ToolFacts:
         plan = self._set.plan(tool)
@@ -235,7 +245,7 @@ class RulePolicy:
             tuple(capabilities.families(tool.capabilities)),
             any(globs.text(glob)(name) for glob in self.believed for name in names),
             guarded,
-            guarded or any(bound.needs_origins for bound in plan.rules),
+            any(bound.needs_origins for bound in plan.rules),
             None,
         )
         varies = not plan.constant or "command" in known.kinds.values()  # whose segments are told
@@ -254,32 +264,31 @@ class RulePolicy:
 
     def _guarded(self, session: Subject, tool: Tool, known: _ToolFacts, args: Mapping[str, Any]) -> Explanation:
         """The same for a call of an agent: where no rule speaks, it depends on where its values come from."""
-        found = self._judge(session, tool, known, args) if known.verdict is None else Explanation(known.verdict)
-        said = found.verdict
-        if said.by != "default" or self.default not in ("auto", "allow") or asks_anyway(tool, known.believed):
-            return found
+        explanation = self._judge(session, tool, known, args) if known.verdict is None else Explanation(known.verdict)
+        decided = explanation.verdict
+        if decided.by != "default" or self.default not in ("auto", "allow") or asks_anyway(tool, known.believed):
+            return explanation
         from toolcrib.policy.guard import verdict
 
-        guarded = verdict(tool, args, getattr(session, "origins", None))
-        return found._replace(
-            verdict=guarded._replace(detail=(*said.detail, *guarded.detail)), notes=(*found.notes, *guarded.detail)
-        )
+        guarded = verdict(tool, args, getattr(session, "origins", None), decided.detail)
+        notes = guarded.detail[len(decided.detail) :]
+        return Explanation(guarded, explanation.needs, explanation.parts, (*explanation.notes, *notes))
 
     def _pinned(self, tool: Tool) -> tuple[Verdict, ...]:
-        found = pinned(self.pin, tool)
-        return () if found is None else (found,)
+        changed = pinned(self.pin, tool)
+        return () if changed is None else (changed,)
 
     def _judge(self, session: Subject, tool: Tool, known: _ToolFacts, args: Mapping[str, Any]) -> Explanation:
         call = self.call(session, tool, args)
-        found = list(_looked_at([bound for bound in known.rules if bound.fits(session)], call))
-        approved = all(one.won is not None and one.won.rule.approved for one in found if not one.whole)
+        looks = list(_looked_at([bound for bound in known.rules if bound.fits(session)], call))
+        approved = all(one.won is not None and one.won.rule.approved for one in looks if not one.whole)
         needs = tuple(self._needs(tool, known, call, approved))
         granted = bool(needs) and all(need.effect == "allow" for need in needs)
         default = by_default(self.default, tool, granted=granted, believed=known.believed)
-        parts = tuple(one.part(default, tool.name) for one in found)
-        said = [verdict_of_need(need) for need in needs if need.effect != "allow"]
-        said += sorted((part.verdict for part in parts), key=lambda verdict: verdict.by != "rule")
-        verdict = strictest([*said, *self._pinned(tool)])._replace(detail=detail(needs, parts))
+        parts = tuple(one.part(default, tool.name) for one in looks)
+        verdicts = [verdict_of_need(need) for need in needs if need.effect != "allow"]
+        verdicts += sorted((part.verdict for part in parts), key=lambda verdict: verdict.by != "rule")
+        verdict = strictest([*verdicts, *self._pinned(tool)])._replace(detail=detail(needs, parts))
         return Explanation(verdict, needs, parts)
 
     def _needs(self, tool: Tool, known: _ToolFacts, call: CallArguments, approved: bool) -> Iterator[Need]:
@@ -304,8 +313,8 @@ def _concerns(tool: Tool) -> bool:
 
 
 def _folders(session: Subject, otherwise: Folders) -> Folders:
-    found: Folders | None = getattr(session, "folders", None)
-    return otherwise if found is None else found
+    folders: Folders | None = getattr(session, "folders", None)
+    return otherwise if folders is None else folders
 
 
 class _LookedAt(NamedTuple):
@@ -389,16 +398,16 @@ def _offer(policy: RulePolicy | Layers, session: Subject, tool: Tool, arguments:
     args = arguments()
     why = policy.explain(session, tool, lambda: args)
     try:
-        found = grant_offers.narrowest(why, tool, policy.call(session, tool, args))
-        if found is None or policy.extended(*found).decide(session, tool, lambda: args).effect != "allow":
+        offer = grant_offers.narrowest(why, tool, policy.call(session, tool, args))
+        if offer is None or policy.extended(*offer).decide(session, tool, lambda: args).effect != "allow":
             return None
     except BadRule:  # the name of an argument that no pattern can say
         return None
-    return found.text
+    return offer.text
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Layers:
+class Layers(Policy):
     """Policies one within another (crib, session, agent): each can only be stricter than the one before."""
 
     layers: tuple[RulePolicy, ...]
@@ -414,8 +423,8 @@ class Layers:
 
     def authorize(self, session: Subject, tool: Tool) -> Verdict | None:
         """The first refusal before the arguments are looked at."""
-        found = (layer.authorize(session, tool) for layer in self.layers)
-        return next((verdict for verdict in found if verdict is not None), None)
+        refusals = (layer.authorize(session, tool) for layer in self.layers)
+        return next((verdict for verdict in refusals if verdict is not None), None)
 
     def decide(self, session: Subject, tool: Tool, arguments: Arguments) -> Verdict:
         """The strictest verdict; of equally strict ones that of the outermost layer.
@@ -435,17 +444,17 @@ class Layers:
             BadRule: a pattern does not fit the kind of an argument.
         """
         once = _once(arguments)
-        said = [layer.explain(session, tool, once) for layer in self.layers]
+        explanations = [layer.explain(session, tool, once) for layer in self.layers]
         return Explanation(
-            strictest([one.verdict for one in said]),
-            tuple(need for one in said for need in one.needs),
-            tuple(part for one in said for part in one.parts),
-            tuple(dict.fromkeys(note for one in said for note in one.notes)),
+            strictest([one.verdict for one in explanations]),
+            tuple(need for one in explanations for need in one.needs),
+            tuple(part for one in explanations for part in one.parts),
+            tuple(dict.fromkeys(note for one in explanations for note in one.notes)),
         )
 
-    def needs_origins(self, tool: Tool) -> bool:
+    def needs_origins(self, tool: Tool, in_run: bool) -> bool:
         """True if what a layer says of a tool's calls depends on where their values come from."""
-        return any(layer.needs_origins(tool) for layer in self.layers)
+        return any(layer.needs_origins(tool, in_run) for layer in self.layers)
 
     def doubts(self, session: Subject, tool: Tool, arguments: Arguments) -> list[dict[str, Any]]:
         """What the guard of a layer asks about, value by value."""

@@ -26,10 +26,10 @@ def located(schema: Mapping[str, Any], steps: Sequence[Step]) -> list[Mapping[st
     also where it does not forbid others.
     """
     root = dict(schema)
-    found: list[Mapping[str, Any]] = [root]
+    nodes: list[Mapping[str, Any]] = [root]
     for step in steps:
-        found = [inner for node in found for inner in _inside(_alternatives(node, root), step)]
-    return [one for node in found for one in _alternatives(node, root)]
+        nodes = [inner for node in nodes for inner in _inside(_alternatives(node, root), step)]
+    return [one for node in nodes for one in _alternatives(node, root)]
 
 
 def names(schema: Mapping[str, Any]) -> list[str]:
@@ -42,15 +42,15 @@ def _alternatives(node: Any, root: dict[str, Any], depth: int = 0) -> list[Mappi
     """The schema, and all that speak of the same place."""
     if not isinstance(node, Mapping):
         return [ANYTHING] if node is True else []
-    found: list[Mapping[str, Any]] = [node]
+    schemas: list[Mapping[str, Any]] = [node]
     if depth < _DEEPEST:
         inner = [resolve(root, node["$ref"])] if isinstance(node.get("$ref"), str) else []
         for key in _SAME:
             value = node.get(key)
             inner += value if isinstance(value, list) else [] if value is None else [value]
         for one in inner:
-            found += _alternatives(one, root, depth + 1)
-    return found
+            schemas += _alternatives(one, root, depth + 1)
+    return schemas
 
 
 def _inside(nodes: list[Mapping[str, Any]], step: Step) -> Iterator[Any]:
@@ -96,8 +96,8 @@ def _combines(node: Mapping[str, Any]) -> bool:
 
 
 def _may_be(node: Mapping[str, Any], kind: str) -> bool:
-    said = node.get("type")
-    return said is None or kind == said or (isinstance(said, list) and kind in said)
+    declared = node.get("type")
+    return declared is None or kind == declared or (isinstance(declared, list) and kind in declared)
 
 
 def _found(pattern: str, key: str) -> bool:
@@ -111,16 +111,16 @@ def can_hold(condition: Condition, schemas: Sequence[Mapping[str, Any]]) -> bool
     """True if some value that these schemas let in has the text that a condition compares with."""
     if condition.op == "from":
         return True  # whatever a value is, it comes from somewhere
-    told = [node for node in schemas if not _combines(node)] or [ANYTHING]
-    return any(_can_hold(condition, node) for node in told)
+    concrete = [node for node in schemas if not _combines(node)] or [ANYTHING]
+    return any(_can_hold(condition, node) for node in concrete)
 
 
 def _can_hold(condition: Condition, node: Mapping[str, Any]) -> bool:
     if "const" in node or isinstance(node.get("enum"), list):
         values = [node["const"]] if "const" in node else node["enum"]
         return any(_fits(condition, plain(value)) for value in values)
-    said = node.get("type")
-    kinds = said if isinstance(said, list) else [said]
+    declared = node.get("type")
+    kinds = declared if isinstance(declared, list) else [declared]
     return any(_can_be(condition, kind, node) for kind in kinds)
 
 
@@ -139,8 +139,8 @@ def _can_be(condition: Condition, kind: Any, node: Mapping[str, Any]) -> bool:
 
 def _can_be_number(condition: Condition, *, whole: bool) -> bool:
     if condition.op == "=":
-        found = _NUMBER.fullmatch(condition.value)
-        return found is not None and (not whole or isinstance(json.loads(condition.value), int))
+        number = _NUMBER.fullmatch(condition.value)
+        return number is not None and (not whole or isinstance(json.loads(condition.value), int))
     if condition.op == "~":
         return all(token.kind != "char" or token.text in _NUMERIC for token in globs.parse(condition.value))
     return True

@@ -41,13 +41,13 @@ def canonical(url: str) -> UrlTarget:
     """
     if _UNCLEAN.search(url):
         raise UnfitArgument("a URL holds neither blanks nor control characters nor backslashes")
-    found = _URL.fullmatch(url)
-    if found is None:
+    match = _URL.fullmatch(url)
+    if match is None:
         raise UnfitArgument(f"{_short(url)} is no URL with a scheme and a host")
-    scheme = found[1].lower()
+    scheme = match[1].lower()
     if scheme not in PORTS:
         raise UnfitArgument(f"the scheme of a URL is one of {', '.join(PORTS)}, not {scheme!r}")
-    user, _, place = found[2].rpartition("@")
+    user, _, place = match[2].rpartition("@")
     if any(mark in user for mark in "@[]"):
         raise UnfitArgument("a URL has '@', '[' or ']' in its user name")
     return _target(scheme, place)
@@ -79,10 +79,10 @@ def _target(scheme: str, place: str) -> UrlTarget:
 
 def _split(place: str) -> tuple[str, str]:
     """Host and port, each as written."""
-    found = _PLACE.fullmatch(place)
-    if found is None:
+    match = _PLACE.fullmatch(place)
+    if match is None:
         raise UnfitArgument(f"{_short(place)} is no host with a port")
-    return found[1], found[2] or ""
+    return match[1], match[2] or ""
 
 
 def _short(text: str) -> str:

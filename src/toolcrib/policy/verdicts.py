@@ -6,7 +6,9 @@ execution; what it says is logged with the event that follows from it.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol
 
 from toolcrib.policy.approvers import ApprovalRequirement
@@ -26,8 +28,8 @@ class Verdict(NamedTuple):
 
     def data(self) -> dict[str, Any]:
         """Its form in the log."""
-        said = self._asdict() | {"demands": [demand.data() for demand in self.demands]}
-        return {name: value for name, value in said.items() if value not in (None, "", (), [])}
+        fields = self._asdict() | {"demands": [demand.data() for demand in self.demands]}
+        return {name: value for name, value in fields.items() if value not in (None, "", (), [])}
 
 
 ALLOW = Verdict("allow")
@@ -49,12 +51,40 @@ class Subject(Protocol):
         """What is open in it."""
 
 
+Pin = Literal["report", "ask", "deny", "off"]
+"""What is done where a tool of a stranger is not what it was when it was accepted."""
+
 Arguments = Callable[[], Mapping[str, Any]]
 """The parsed arguments as plain JSON, worked out only if the policy looks at them."""
 
 
-class Policy(Protocol):
-    """The seam for rules: pure, quick, and called once a call."""
+class Policy(ABC):
+    """Rules over calls: pure, quick, and asked once a call. One of your own needs `decide` alone."""
 
+    __slots__ = ()
+
+    preset: str | None = None
+    """The preset that it begins with, for the limits that it has."""
+    pin: Pin | None = None
+    """What happens where tools are not what they were when they were accepted."""
+    constant: Mapping[Tool, Verdict] = MappingProxyType({})
+    """Verdicts that hold for every call of a tool, whoever makes it: nothing more is asked about such a call."""
+
+    @abstractmethod
     def decide(self, session: Subject, tool: Tool, arguments: Arguments) -> Verdict:
         """The verdict on one call."""
+
+    def authorize(self, session: Subject, tool: Tool) -> Verdict | None:
+        """A refusal before the arguments are looked at, of a tool with capabilities; None, unless it has one."""
+        return None
+
+    def hides(self, tool: Tool, session: Subject | None = None) -> bool:
+        """True if every call of the tool is denied, so that a model need not see it. Nothing is hidden by default."""
+        return False
+
+    def needs_origins(self, tool: Tool, in_run: bool) -> bool:
+        """True if it looks where the values of an agent's calls of a tool come from. By default it does not.
+
+        Calls that are not `in_run` are those of agents that are not the crib's own.
+        """
+        return False

@@ -25,6 +25,15 @@ class Health(NamedTuple):
 OK = Health()
 
 
+class SourceReference(NamedTuple):
+    """A tool (or all of a namespace) or an account of the crib that a file of a source names, and where."""
+
+    kind: Literal["tool", "account"]
+    name: str
+    file: str | None = None
+    line: int | None = None
+
+
 class Source(ABC):
     """A place that tools come from. Only `name` and `start` have to be written."""
 
@@ -69,8 +78,19 @@ class Source(ABC):
         return OK
 
     async def findings(self) -> Sequence[Finding]:
-        """Return what is wrong with the files that its tools come from."""
+        """Return what is wrong with the files that its tools come from, and with its settings."""
         return ()
+
+    async def references(self) -> Sequence[SourceReference]:
+        """Return what its files name that only the crib can have."""
+        return ()
+
+
+def left_out(source: Source, reasons: Iterable[str]) -> list[Finding]:
+    """Return what a source was given and does not offer, each with the reason."""
+    return [
+        Finding("LEFT_OUT", "warning", f"{source.name}: left out: {reason}", "config", setting=()) for reason in reasons
+    ]
 
 
 class Fixed(Source):
@@ -96,7 +116,7 @@ def _check_path(path: Path) -> None:
         raise BadTool(shown, "source", "is no definition file: their names end in .yaml")
 
 
-def as_source(given: Any, workspace: str | PathLike[str] | None = None) -> Source:
+def as_source(source: Any, workspace: str | PathLike[str] | None = None) -> Source:
     """A function, a `Tool`, a module, a path to definition files or a `Source`, as a source.
 
     Programs of definition files start in the `workspace`.
@@ -104,22 +124,22 @@ def as_source(given: Any, workspace: str | PathLike[str] | None = None) -> Sourc
     Raises:
         BadTool: it is none of these.
     """
-    if isinstance(given, Tool):
-        return Fixed(given.source, [given])
-    if isinstance(given, ModuleType):
-        tools = [value for value in vars(given).values() if isinstance(value, Tool)]
+    if isinstance(source, Tool):
+        return Fixed(source.source, [source])
+    if isinstance(source, ModuleType):
+        tools = [value for value in vars(source).values() if isinstance(value, Tool)]
         if not tools:
-            raise BadTool(given.__name__, "source", "the module has no tools; mark functions with @tool")
-        return Fixed(given.__name__, tools)
-    if isinstance(given, str | PathLike):
+            raise BadTool(source.__name__, "source", "the module has no tools; mark functions with @tool")
+        return Fixed(source.__name__, tools)
+    if isinstance(source, str | PathLike):
         from toolcrib.definitions.source import FileSource
 
-        _check_path(Path(given))
-        return FileSource([Path(given)], project=Path.cwd(), workspace=None if workspace is None else Path(workspace))
-    if isinstance(given, Source):
-        return given
-    if callable(given):
-        return Fixed("functions", [as_tool(given)])
+        _check_path(Path(source))
+        return FileSource([Path(source)], project=Path.cwd(), workspace=None if workspace is None else Path(workspace))
+    if isinstance(source, Source):
+        return source
+    if callable(source):
+        return Fixed("functions", [as_tool(source)])
     raise BadTool(
-        repr(given), "source", "a source is a function, a Tool, a module, a path to definition files or a Source"
+        repr(source), "source", "a source is a function, a Tool, a module, a path to definition files or a Source"
     )

@@ -26,23 +26,23 @@ def check(declared: Mapping[str, Any]) -> None:
     Raises:
         BadTool: one of them says something that cannot be said of a tool.
     """
-    for pattern, said in declared.items():
-        _known(pattern, "declare", said, KEYS)
-        _check_capabilities(pattern, said.get("capabilities", ()))
-        for argument, kind in _mapping(pattern, "kinds", said.get("kinds", {})).items():
+    for pattern, labels in declared.items():
+        _known(pattern, "declare", labels, KEYS)
+        _check_capabilities(pattern, labels.get("capabilities", ()))
+        for argument, kind in _mapping(pattern, "kinds", labels.get("kinds", {})).items():
             if kind not in KINDS:
                 raise BadTool(pattern, f"kinds.{argument}", f"{kind!r} is none of {', '.join(KINDS)}")
-        for argument, role in _mapping(pattern, "roles", said.get("roles", {})).items():
+        for argument, role in _mapping(pattern, "roles", labels.get("roles", {})).items():
             if role not in ROLES:
                 raise BadTool(pattern, f"roles.{argument}", f"{role!r} is none of {', '.join(ROLES)}")
-        _check_labels(pattern, said.get("labels", ()))
-        annotations = said.get("annotations", {})
+        _check_labels(pattern, labels.get("labels", ()))
+        annotations = labels.get("annotations", {})
         _known(pattern, "annotations", annotations, [field.name for field in fields(Annotations)])
         for name, value in annotations.items():
             if not isinstance(value, bool):
                 raise BadTool(pattern, f"annotations.{name}", f"{value!r} is neither true nor false")
-        if said.get("effect", "once") not in get_args(Effect):
-            raise BadTool(pattern, "effect", f"{said['effect']!r} is none of {', '.join(get_args(Effect))}")
+        if labels.get("effect", "once") not in get_args(Effect):
+            raise BadTool(pattern, "effect", f"{labels['effect']!r} is none of {', '.join(get_args(Effect))}")
 
 
 def _check_capabilities(pattern: str, value: Any) -> None:
@@ -83,15 +83,15 @@ def unused(tools: Iterable[Tool], declared: Mapping[str, Any]) -> list[str]:
 def idle(tools: Iterable[Tool], declared: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """The arguments that a pattern names and none of its tools has: the pattern, the key and the argument."""
     known = list(tools)
-    for pattern, said in declared.items():
+    for pattern, labels in declared.items():
         fitting = [tool.input_schema for tool in known if fnmatchcase(tool.id, pattern)]
         if not fitting:
             continue
         for key in ("kinds", "roles"):
-            for argument in said.get(key, ()):
+            for argument in labels.get(key, ()):
                 if not any(argument in schema.get("properties", {}) for schema in fitting):
                     yield pattern, key, argument
-        for template in said.get("capabilities", ()):
+        for template in labels.get("capabilities", ()):
             if not any(_possible(template, schema) for schema in fitting):
                 yield pattern, "capabilities", template
 
@@ -112,9 +112,9 @@ def declare(tool: Tool, declared: Mapping[str, Any]) -> Tool:
     Raises:
         BadTool: it does not hold of this tool.
     """
-    for pattern, said in declared.items():
+    for pattern, labels in declared.items():
         if fnmatchcase(tool.id, pattern):
-            tool = _with(tool, said, exact=pattern == tool.id)
+            tool = _with(tool, labels, exact=pattern == tool.id)
     return tool
 
 

@@ -59,7 +59,7 @@ def as_tool(function: Any, **fields: Any) -> Tool:
     mode = _mode(function, fields.get("isolate", False), name)
     if mode == "process" and signature.dep_params:
         raise BadTool(name, "deps", "cannot be handed to a process of its own; make them inside the function")
-    given = {
+    options = {
         "name": name,
         "description": signature.description,
         "input_schema": signature.parser.schema,
@@ -71,7 +71,7 @@ def as_tool(function: Any, **fields: Any) -> Tool:
         "target": f"{function.__module__}:{function.__qualname__}",
         "function": function,
     }
-    return _made({**given, **fields})
+    return _made({**options, **fields})
 
 
 def _check_function(function: Any, fields: Mapping[str, Any]) -> None:
@@ -145,13 +145,13 @@ def _made(data: dict[str, Any]) -> Tool:
         if name not in Tool.__dataclass_fields__ and name not in _SHORT:
             close = nearest(name, [*_SHORT, *Tool.__dataclass_fields__], 1)
             raise BadTool(data["name"], name, "unknown field" + (f", did you mean '{close[0]}'?" if close else ""))
-    said = {name: data.pop(name) for name in _ANNOTATIONS if name in data}
+    annotations = {name: data.pop(name) for name in _ANNOTATIONS if name in data}
     for flag, effect in (("read_only", "once"), ("destructive", "read")):
-        if said.get(flag) and data.get("effect") == effect:
+        if annotations.get(flag) and data.get("effect") == effect:
             problem = f"{flag} and effect {effect!r} exclude each other"
             raise BadTool(data["name"], "effect", problem, data.get("source"))
-    if said:
-        data["annotations"] = Annotations(**said)
+    if annotations:
+        data["annotations"] = Annotations(**annotations)
     bounds = {full: data.pop(short) for short, full in _LIMITS.items() if short in data}
     if bounds:
         data["limits"] = _limits(data, bounds)
@@ -192,8 +192,14 @@ def _check_capabilities(made: Tool) -> None:
 
 def needed_deps(made: Tool) -> Mapping[str, Any]:
     """The dependencies that a tool wants of its crib, each with its type."""
-    found: Mapping[str, Any] = getattr(made.run, "deps", {})
-    return found
+    deps: Mapping[str, Any] = getattr(made.run, "deps", {})
+    return deps
+
+
+def takes_context(made: Tool) -> bool:
+    """True if the function of a tool has a parameter for the context, by which it gets at everything."""
+    hints = getattr(made.function, "__annotations__", {})
+    return any(hint is Context or (isinstance(hint, str) and "Context" in hint) for hint in hints.values())
 
 
 def _limits(data: Mapping[str, Any], bounds: Mapping[str, Any]) -> Limits:
@@ -213,12 +219,12 @@ def _output_schema(data: Mapping[str, Any]) -> dict[str, Any]:
         raise BadTool(data["name"], "output_schema", str(error), data.get("source")) from None
 
 
-def _examples(given: Iterable[Any]) -> Iterable[Example]:
-    return (example if isinstance(example, Example) else Example(example) for example in given)
+def _examples(examples: Iterable[Any]) -> Iterable[Example]:
+    return (example if isinstance(example, Example) else Example(example) for example in examples)
 
 
-def _anti_patterns(given: Iterable[Any]) -> Iterable[AntiPattern]:
-    return (one if isinstance(one, AntiPattern) else AntiPattern(*one) for one in given)
+def _anti_patterns(patterns: Iterable[Any]) -> Iterable[AntiPattern]:
+    return (one if isinstance(one, AntiPattern) else AntiPattern(*one) for one in patterns)
 
 
 def _check(check: Callable[..., Any], data: Mapping[str, Any]) -> Callable[[Any, Mapping[str, Any]], Any]:
@@ -232,8 +238,8 @@ def _check(check: Callable[..., Any], data: Mapping[str, Any]) -> Callable[[Any,
     everything = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
     def checked(ctx: Any, values: Mapping[str, Any]) -> Any:
-        given = {name: value for name, value in values.items() if everything or name in parameters}
-        return check(**given, **({context: ctx} if context else {}))
+        passed = {name: value for name, value in values.items() if everything or name in parameters}
+        return check(**passed, **({context: ctx} if context else {}))
 
     return checked
 

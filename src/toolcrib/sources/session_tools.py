@@ -61,12 +61,12 @@ async def tool_help(ctx: Context, tool: str, topic: str | None = None) -> str:
         tool: The name of the tool.
         topic: What to read more about; the help of the tool names its topics.
     """
-    found: Tool | None = _session(ctx).tool(tool)
-    if found is None:
+    description: Tool | None = _session(ctx).tool(tool)
+    if description is None:
         close = nearest(tool, [*_session(ctx)._view.names])
         hint = f"similar: {', '.join(close)}" if close else None
         raise ToolFailure("not_found", f"Unknown tool: {tool}", hint=hint)
-    return _told(found) if found.knowledge.help is None else found.knowledge.help(topic)
+    return _told(description) if description.knowledge.help is None else description.knowledge.help(topic)
 
 
 def _told(tool: Tool) -> str:

@@ -12,15 +12,17 @@ import hashlib
 import logging
 import mimetypes
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from toolcrib import yaml
 from toolcrib.errors import BadTool, ToolFailure
+from toolcrib.findings import Finding
 from toolcrib.media import encoded
-from toolcrib.sources import OK, Health, Source
+from toolcrib.schema import nearest
+from toolcrib.sources import OK, Health, Source, left_out
 from toolcrib.tool import Tool
 from toolcrib.types import Annotations, Result, block
 
@@ -29,6 +31,10 @@ MOST_FILES = 512
 MOST_BYTES = 16 * 1024 * 1024
 MOST_SHOWN = 100
 READ = "read"
+KEYS = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
+"""What a `SKILL.md` says of itself, as skills are specified."""
+
+PLACE = ("skills",)
 _NAME = re.compile(r"(?!.*--)[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?")
 _FRONT = re.compile(r"\ufeff?---\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 
@@ -63,6 +69,7 @@ class Skills(Source):
         self._trusted = trusted
         self._folders = [Path(folder) for folder in folders]
         self._skills: dict[str, Skill] = {}
+        self._empty: list[Path] = []
         self._left_out: tuple[str, ...] = ()
         self._changed: Callable[[Iterable[Tool]], None] | None = None
 
@@ -75,6 +82,24 @@ class Skills(Source):
     async def stop(self) -> None:
         """There is nothing to let go of."""
         self._changed = None
+
+    async def findings(self) -> Sequence[Finding]:
+        """Return the folders in which there is no skill, those that are none, and keys that are almost others."""
+        return [
+            *left_out(self, self._left_out),
+            *(one for skill in self._skills.values() for one in self._keys(skill)),
+            *(
+                Finding("NO_SKILL", "warning", f"{self.name}: no folder of {one} has a {FILE}", "config", setting=PLACE)
+                for one in self._empty
+            ),
+        ]
+
+    def _keys(self, skill: Skill) -> Iterator[Finding]:
+        for key in skill.frontmatter:
+            close = [] if key in KEYS else nearest(str(key), KEYS, 1)
+            if close:
+                message = f"{self.name}: {skill.name}: {FILE} has the key '{key}', which nobody reads"
+                yield Finding("UNKNOWN_KEY", "warning", message, "config", nearest=close[0], setting=PLACE)
 
     async def refresh(self) -> None:
         """Looks at the folders again."""
@@ -143,8 +168,8 @@ class Skills(Source):
         except OSError:
             data = b""
         if _digest(data) != file.digest:
-            told = f"{path} of the skill {skill.name} changed since the skill was listed"
-            raise ToolFailure("unavailable", told, hint="List the skills again, and look at what changed.")
+            problem = f"{path} of the skill {skill.name} changed since the skill was listed"
+            raise ToolFailure("unavailable", problem, hint="List the skills again, and look at what changed.")
         others = [other for other in skill.files if other != FILE]
         message = f"Other files of the skill: {', '.join(others)}" if path == FILE and others else None
         mime_type = mimetypes.guess_type(path)[0] or "application/octet-stream"
@@ -157,20 +182,22 @@ class Skills(Source):
     # What lies in the folders
 
     def _scan(self) -> dict[str, Skill]:
-        found: dict[str, Skill] = {}
+        skills: dict[str, Skill] = {}
         left_out = []
-        for folder in self._folders:
-            for file in sorted(folder.glob(f"*/{FILE}")):
+        listed = {folder: sorted(folder.glob(f"*/{FILE}")) for folder in self._folders}
+        self._empty = [folder for folder, files in listed.items() if not files]
+        for files in listed.values():
+            for file in files:
                 try:
                     skill = _skill(file.parent)
                 except ValueError as error:
                     left_out.append(f"{file.parent.name}: {error}")
                 else:
-                    found.setdefault(skill.name, skill)
+                    skills.setdefault(skill.name, skill)
         for line in left_out if tuple(left_out) != self._left_out else ():
             log.warning("this is no skill: %s", line)
         self._left_out = tuple(left_out)
-        return found
+        return skills
 
 
 def offer(skills: Mapping[str, tuple[Any, str | None]]) -> tuple[str, dict[str, Any]]:
@@ -198,17 +225,22 @@ def _skill(folder: Path) -> Skill:
     files = dict(_files(folder))
     if FILE not in files:
         raise ValueError(f"{FILE} is no file in it")
-    frontmatter = _frontmatter(files[FILE].path.read_text("utf-8"))
-    if frontmatter.get("name") != name:
-        raise ValueError(f"its {FILE} says that it is {frontmatter.get('name')!r}")
-    if not isinstance(frontmatter.get("description"), str) or not frontmatter["description"].strip():
+    front = frontmatter(files[FILE].path.read_text("utf-8"))
+    if front.get("name") != name:
+        raise ValueError(f"its {FILE} says that it is {front.get('name')!r}")
+    if not isinstance(front.get("description"), str) or not front["description"].strip():
         raise ValueError(f"its {FILE} has no description")
-    return Skill(name, frontmatter, {FILE: files.pop(FILE), **files})
+    return Skill(name, front, {FILE: files.pop(FILE), **files})
 
 
-def _frontmatter(text: str) -> dict[str, Any]:
-    found = _FRONT.match(text)
-    document = None if found is None else yaml.parse(found[1])
+def frontmatter(text: str) -> dict[str, Any]:
+    """Return the YAML that a `SKILL.md` begins with.
+
+    Raises:
+        ValueError: it does not begin with any.
+    """
+    match = _FRONT.match(text)
+    document = None if match is None else yaml.parse(match[1])
     if document is None or document.problems or not isinstance(document.value, Mapping):
         raise ValueError(f"{FILE} does not begin with YAML between two lines of ---")
     data: dict[str, Any] = yaml.thaw(document.value)

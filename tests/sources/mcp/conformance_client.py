@@ -30,8 +30,7 @@ SAMPLES: dict[str, Any] = {"string": "x", "number": 1, "integer": 1, "boolean": 
 
 def account(said: dict[str, Any]) -> dict[str, Any]:
     """What an operator would write down for what the suite hands out."""
-    given: dict[str, Any] = {"redirect_uri": RETURN}
-    given |= {key: said[key] for key in ("client_id", "client_secret") if said.get(key)}
+    given: dict[str, Any] = {key: said[key] for key in ("client_id", "client_secret") if said.get(key)}
     if "idp_id_token" in said:
         given |= {
             "grant": "token_exchange",
@@ -48,7 +47,7 @@ def account(said: dict[str, Any]) -> dict[str, Any]:
         given["grant"] = "client_credentials"
     elif "client_id" not in given:
         given["client_metadata_url"] = PAGE
-    return given
+    return given if "grant" in given else {**given, "redirect_uri": RETURN}
 
 
 async def agree(crib: Crib, scope: str | None = None) -> None:
@@ -74,6 +73,8 @@ def answer(schema: dict[str, Any]) -> dict[str, Any]:
 
 def plan(tools: dict[str, Tool], scenario: str, said: dict[str, Any]) -> list[tuple[str, Any]]:
     """What to call: what the suite says, or every tool once."""
+    if scenario.startswith("sep-2640-"):
+        return []
     if "toolCalls" in said:
         return [(call["name"], call.get("arguments", {})) for call in said["toolCalls"]]
     if scenario == "json-schema-2020-12-preservation":
@@ -83,6 +84,15 @@ def plan(tools: dict[str, Tool], scenario: str, said: dict[str, Any]) -> list[tu
         (name, {each: sample(schema, each) for each in schema.get("properties", {})})
         for name, schema in schemas.items()
     ]
+
+
+async def load_skill(session: Session) -> None:
+    """Reads a skill as an agent does that wants to follow it: other files only if its SKILL.md could be read."""
+    for file in ("SKILL.md", "references/FORMS.md"):
+        result = await session.call("server.read_skill", {"skill": "pdf-processing", "file": file})
+        print(file, result, file=sys.stderr)
+        if not result.ok:
+            return
 
 
 async def call(session: Session, name: str, args: Any) -> None:
@@ -112,6 +122,8 @@ async def main() -> None:
         if crib.catalog.get("server.connect") is not None:
             await call(session, "connect", {})
         tools = {tool.name: tool for tool in crib.catalog.view(("server",)).tools}
+        if SCENARIO.startswith("sep-2640-client-verify"):
+            await load_skill(session)
         for name, args in plan(tools, SCENARIO, said):
             await call(session, name, args)
 

@@ -23,8 +23,9 @@ def raw(era: str = "legacy", **more: Any) -> Mcp:
 
 
 def kit(**more: Any) -> Mcp:
-    """The server that is made with the SDK."""
-    return Mcp(sys.executable, str(PEERS / "kit.py"), "stdio", **{"name": "kit", **more})
+    """The server that is made with the SDK, which is waited for: on a busy machine it takes long to start."""
+    settings = {"name": "kit", "required": True, "start_s": 120, **more}
+    return Mcp(sys.executable, str(PEERS / "kit.py"), "stdio", **settings)
 
 
 def free_port() -> int:

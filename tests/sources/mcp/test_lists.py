@@ -45,7 +45,7 @@ async def test_whoever_lists_tools_after_a_while_has_them_listed_again(monkeypat
     async with opened(raw("modern")) as (crib, session):  # it tells nobody of changes
         before = {one.id for one in crib.catalog.view(("*",)).tools}
         await session.call("raw.grow", {})
-        await crib.stock.settle()
+        await crib.registry.settle()
         await until(crib, lambda names: names > before)
         assert "raw.grown" not in before
 
@@ -54,7 +54,7 @@ async def test_whoever_lists_tools_after_a_while_has_them_listed_again(monkeypat
 async def test_a_list_that_is_fresh_is_not_asked_for_again() -> None:
     async with opened(raw("modern")) as (crib, session):
         for _ in range(3):
-            await crib.stock.settle()
+            await crib.registry.settle()
         heard = (await session.call("raw.heard", {})).data["heard"]
         assert [said["method"] for said in heard].count("tools/list") == 1
 

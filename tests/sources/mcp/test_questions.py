@@ -134,16 +134,42 @@ def _run(source: Any, tool: Any) -> Any:
     return lambda ctx, values: source.server.call(tool.name, values, ctx, repeatable=True)
 
 
-@requirement("mcp.client.2")
-@pytest.mark.parametrize(("action", "ends"), [("decline", "declined"), ("cancel", "cancelled")])
-async def test_an_old_server_hears_that_its_question_was_declined(action: str, ends: str) -> None:
-    async with opened(raw()) as (_, session):
+@requirement("mcp.client.2", "gateway.content.4")
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+@pytest.mark.parametrize(("era", "tool"), [("legacy", "ask"), ("modern", "ask"), ("modern", "task")])
+async def test_a_server_hears_that_its_question_was_declined_and_what_it_replies_is_the_result(
+    era: str, tool: str, action: str
+) -> None:
+    async with opened(raw(era)) as (_, session):
+        call = await session.submit(f"raw.{tool}", {})
+        question = await asked(session, call.id)
+        await session.answer(question["id"], action, actor="bob", reason="I do not paint")
+        assert (await session.result(call.id)).data == f"no color, it was {action}"
+        (answered,) = [event async for event in session.events(call=call.id) if event.kind == "answered"]
+        assert (answered.fields["action"], answered.fields["actor"]) == (action, "bob")
+
+
+@requirement("mcp.client.2", "gateway.content.4")
+async def test_the_reply_of_a_server_to_a_decline_survives_a_restart(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/log.db"
+    async with opened(raw("modern"), store=store) as (_, session):
         call = await session.submit("raw.ask", {})
         question = await asked(session, call.id)
+    async with Crib([raw("modern")], store=store, policy=ALLOW) as crib:
+        session = await crib.open("s", owner="ada")
+        await session.answer(question["id"], "decline")
+        assert (await session.result(call.id)).data == "no color, it was decline"
+
+
+@requirement("mcp.client.2", "gateway.content.4")
+async def test_a_call_that_is_cancelled_is_cancelled_whatever_its_server_asks() -> None:
+    async with opened(raw()) as (_, session):
+        call = await session.submit("raw.ask", {})
+        await asked(session, call.id)
         reply = await session.submit("raw.next_reply", {})
-        await session.answer(question["id"], action)
-        assert code(await session.result(call.id)) == ends
-        assert (await session.result(reply.id)).data == action
+        await session.cancel(call.id)
+        assert code(await session.result(call.id)) == "cancelled"
+        assert (await session.result(reply.id)).data == "cancel"
 
 
 @requirement("mcp.client.2")
@@ -177,6 +203,9 @@ async def test_a_server_made_with_the_sdk_asks_in_the_new_way() -> None:
         call = await session.submit("kit.paint", {})
         await session.answer((await asked(session, call.id))["id"], "accept", RED)
         assert (await session.result(call.id)).data == "red"
+        call = await session.submit("kit.paint", {})
+        await session.answer((await asked(session, call.id))["id"], "decline")
+        assert (await session.result(call.id)).data == "nothing"
 
 
 @requirement("mcp.client.8")

@@ -41,7 +41,7 @@ _SEPARATOR = re.compile(r";(?![;&])|&(?![&>])")
 class ParsedCommand(NamedTuple):
     """The simple commands of a text, and its line with single blanks."""
 
-    found: list[SimpleCommand]
+    commands: list[SimpleCommand]
     line: str
 
 
@@ -82,9 +82,9 @@ class Grammar(Scanner):
 
     def _block(self, closers: frozenset[str]) -> str:
         """Read a list of one command or more, and the word that closes it."""
-        count, start = len(self.found), self.at
+        count, start = len(self.commands), self.at
         self.statements(closers)
-        if len(self.found) == count and not self.text[start : self.at].strip():
+        if len(self.commands) == count and not self.text[start : self.at].strip():
             raise ShellSyntaxError("an empty list")
         return self._reserved()
 
@@ -142,7 +142,7 @@ class Grammar(Scanner):
         self.blanks()
         if word == "time":
             shown = SimpleCommand([Word("time", "time")], prefix=True)
-            self.found.append(shown)
+            self.commands.append(shown)
             for option in _TIME_OPTIONS:
                 if match := option.match(self.text, self.at):
                     shown.words.append(Word(match[0], match[0]))
@@ -198,7 +198,7 @@ class Grammar(Scanner):
         while self._redirection(around):
             self.blanks()
         # Here-documents are added when the line ends, so it is kept even where it looks empty.
-        self.found.append(around)
+        self.commands.append(around)
 
     def _compound(self) -> None:
         self.newlines()
@@ -356,7 +356,7 @@ class Grammar(Scanner):
                 word = self._pattern(enclosed=level > 0)
                 words.append(word)
                 if word.injects:
-                    self.found.append(SimpleCommand([Word(word.source, None)]))
+                    self.commands.append(SimpleCommand([Word(word.source, None)]))
 
     def _pattern(self, *, enclosed: bool) -> Word:
         """Read a word of a condition, which may hold parentheses."""
@@ -385,10 +385,10 @@ class Grammar(Scanner):
     def _simple(self) -> bool:
         """Read a simple command or the definition of a function, which is a compound one."""
         simple = SimpleCommand()
-        index = len(self.found)
+        index = len(self.commands)
         if index > MOST:
             raise ShellSyntaxError("too many commands")
-        self.found.append(simple)
+        self.commands.append(simple)
         start = self.at
         while True:
             if not self._redirection(simple) and not self._next_word(simple):
@@ -425,7 +425,7 @@ class Grammar(Scanner):
         plain = len(simple.words) == 1 and simple.words[0].literal == simple.words[0].source
         if not plain or simple.assignments or simple.redirections:
             raise ShellSyntaxError(f"unexpected '(' at {self.at}")
-        del self.found[index]
+        del self.commands[index]
         self.need("(")
         self.blanks()
         self.need(")")
@@ -437,9 +437,9 @@ class Grammar(Scanner):
 
         Shells without the keyword run a program `time`, which has more options.
         """
-        if index and self.found[index - 1].prefix and start == self._prefixed:
-            self.found[index - 1].words.extend(simple.words)
-            self.found[index - 1].prefix = not (simple.words and simple.words[0].plain.startswith("-"))
+        if index and self.commands[index - 1].prefix and start == self._prefixed:
+            self.commands[index - 1].words.extend(simple.words)
+            self.commands[index - 1].prefix = not (simple.words and simple.words[0].plain.startswith("-"))
 
     def _redirection(self, simple: SimpleCommand) -> bool:
         match = _REDIRECTION.match(self.text, self.at)
@@ -506,4 +506,4 @@ def parse(text: str, evaluations: Evaluations) -> ParsedCommand:
     except RecursionError:
         raise ShellSyntaxError("nested too deep") from None
     line = " ".join(grammar.line).replace(" ;", ";").rstrip(";")
-    return ParsedCommand(grammar.found, line)
+    return ParsedCommand(grammar.commands, line)

@@ -50,9 +50,9 @@ def _reads(
         split = split_words(words, valued)
         skipped = 0 if split.flags & set(unless.split()) else skip
         operands = split.operands[skipped:]
-        found = path_needs("read", operands or ([CommandWord(".", True)] if here else []))
-        found += path_needs("read", split.of(*_LISTED.split()))
-        return found + path_needs("write", split.of("-o", "--output"))
+        needed = path_needs("read", operands or ([CommandWord(".", True)] if here else []))
+        needed += path_needs("read", split.of(*_LISTED.split()))
+        return needed + path_needs("write", split.of("-o", "--output"))
 
     return needs
 
@@ -79,16 +79,16 @@ def _copies(*, moves: bool) -> Callable[[list[CommandWord]], list[Need]]:
         into = split.of("-t", "--target-directory")
         sources = split.operands if into else split.operands[:-1]
         targets = into or split.operands[-1:]
-        found = path_needs("read", sources)
-        return found + path_needs("write", [*sources, *targets] if moves else targets)
+        needed = path_needs("read", sources)
+        return needed + path_needs("write", [*sources, *targets] if moves else targets)
 
     return needs
 
 
 def _sed(words: list[CommandWord]) -> list[Need]:
     split = split_words(words, "-e --expression -f --file -l --line-length")
-    given = split.flags & {"-e", "--expression", "-f", "--file"}
-    files = split.operands[0 if given else 1 :]
+    scripts = split.flags & {"-e", "--expression", "-f", "--file"}
+    files = split.operands[0 if scripts else 1 :]
     in_place = split.flags & {"-i", "--in-place"}
     return path_needs("read", [*split.of("-f", "--file"), *files]) + (path_needs("write", files) if in_place else [])
 
@@ -99,11 +99,11 @@ def _find(words: list[CommandWord]) -> list[Need]:
     )
     places = [word for word in words[:start] if word.text not in _LINKS] or [CommandWord(".", True)]
     tests = words[start:] if start is not None else []
-    found = path_needs("read", places)
+    needed = path_needs("read", places)
     if any(word.text == "-delete" for word in tests):
-        found += path_needs("write", places)
+        needed += path_needs("write", places)
     prints = [tests[at + 1] for at, word in enumerate(tests[:-1]) if word.text in _PRINTS]
-    return found + path_needs("write", prints)
+    return needed + path_needs("write", prints)
 
 
 _LINKS = frozenset({"-H", "-L", "-P"})
@@ -150,13 +150,15 @@ def _curl(words: list[CommandWord]) -> list[Need]:
     files += [word._replace(fixed=False) for word in hosts if word.text.lower().startswith("file:")]
     hosts = [word for word in hosts if not word.text.lower().startswith("file:")]
     hosts += [CommandWord("", False)] if split.of("-K", "--config") else []
-    found = host_needs(hosts) + path_needs("read", [word for word in files if word.text])
+    needed = host_needs(hosts) + path_needs("read", [word for word in files if word.text])
     if split.flags & {"-O", "--remote-name", "--remote-name-all", "-J"}:
-        found += path_needs("write", split.of("--output-dir") or [CommandWord(".", True)])
-    told = [
+        needed += path_needs("write", split.of("--output-dir") or [CommandWord(".", True)])
+    outputs = [
         name for word in split.of("-w", "--write-out") for name in re.findall(r"%output\{(?:>>)?([^}]*)", word.text)
     ]
-    return found + path_needs("write", [*split.of(*_CURL_WRITES.split()), *(CommandWord(name, True) for name in told)])
+    return needed + path_needs(
+        "write", [*split.of(*_CURL_WRITES.split()), *(CommandWord(name, True) for name in outputs)]
+    )
 
 
 def _named_host(word: CommandWord) -> CommandWord:
@@ -197,32 +199,32 @@ def _git(words: list[CommandWord]) -> list[Need]:
     if not before:
         return []
     at = words.index(before[0])
-    found = path_needs("read", split_words(words[:at], _GIT_GLOBAL).of("-C", "--git-dir", "--work-tree"))
+    needed = path_needs("read", split_words(words[:at], _GIT_GLOBAL).of("-C", "--git-dir", "--work-tree"))
     command, rest = words[at].text, words[at + 1 :]
     folders = split_words(words[:at], _GIT_GLOBAL).of("-C")
     if command == "clone":
-        return found + _clone(rest, folders)
+        return needed + _clone(rest, folders)
     if command in _GIT_FILES:
         named = _git_files(command, rest)
-        return found + [("fs", action, _below(folders, word)) for action, word in named]
+        return needed + [("fs", action, _below(folders, word)) for action, word in named]
     if command in ("push", "fetch", "pull", "ls-remote"):
-        return found + _repository(split_words(rest, _GIT_REMOTE).operands[:1], writes=command == "push")
+        return needed + _repository(split_words(rest, _GIT_REMOTE).operands[:1], writes=command == "push")
     if command == "remote" and len(rest) > 1 and rest[0].text in ("add", "set-url"):
-        return found + _repository(split_words(rest[1:], "-t -m").operands[1:2], writes=False)
+        return needed + _repository(split_words(rest[1:], "-t -m").operands[1:2], writes=False)
     if command in ("apply", "am"):
         return (
-            found
+            needed
             + path_needs("read", split_words(rest, "--directory -p").operands)
             + path_needs("write", [CommandWord(".", True)])
         )
     if command in ("archive", "bundle", "format-patch"):
-        return found + path_needs(
+        return needed + path_needs(
             "write",
             split_words(rest, "-o --output --output-directory --format --prefix").of(
                 "-o", "--output", "--output-directory"
             ),
         )
-    return found
+    return needed
 
 
 # The options of these that name a file.
@@ -241,15 +243,15 @@ _GIT_VALUED = "-U -S -G -O -e -f -A -B -C -m --message --author --date -b --init
 def _git_files(command: str, words: list[CommandWord]) -> list[tuple[str, CommandWord]]:
     """The files that git reads or writes by their names, whether they are in the repository or not."""
     split = split_words(words, f"{_GIT_VALUED} {_GIT_FILES[command]}")
-    found = [("read", word) for word in split.of(*_GIT_FILES[command].split())]
+    files = [("read", word) for word in split.of(*_GIT_FILES[command].split())]
     operands = split.operands
     if command == "init":
-        return [*found, *(("write", word) for word in operands)]
+        return [*files, *(("write", word) for word in operands)]
     if command == "grep" and "--no-index" in split.flags:
-        return [*found, *(("read", word) for word in operands[1:])]
+        return [*files, *(("read", word) for word in operands[1:])]
     # Two paths are compared as they are where one of them is outside of the repository.
     paths = "--no-index" in split.flags or (len(operands) == 2 and any(_names_path(word) for word in operands))
-    return [*found, *(("read", word) for word in operands if command == "diff" and paths)]
+    return [*files, *(("read", word) for word in operands if command == "diff" and paths)]
 
 
 def _names_path(word: CommandWord) -> bool:

@@ -59,8 +59,8 @@ def _option(word: CommandWord, names: Sequence[str], rest: Iterator[CommandWord]
     for index, letter in enumerate(text[1:], 2):
         split.flags.add(f"-{letter}")
         if f"-{letter}" in names:
-            given = CommandWord(text[index:], word.fixed) if text[index:] else next(rest, None)
-            split.values.extend([(f"-{letter}", given)] if given else [])
+            argument = CommandWord(text[index:], word.fixed) if text[index:] else next(rest, None)
+            split.values.extend([(f"-{letter}", argument)] if argument else [])
             return
 
 

@@ -45,7 +45,7 @@ class ScanPosition(NamedTuple):
     """A place to come back to."""
 
     at: int
-    found: int
+    commands: int
     depth: int
     nesting: int
     blocked: bool
@@ -54,14 +54,14 @@ class ScanPosition(NamedTuple):
 
 
 class Scanner:
-    """A place in a text, and what was found up to there."""
+    """A place in a text, and the commands up to there."""
 
-    def __init__(self, text: str, found: list[SimpleCommand], evaluations: Evaluations, depth: int = 0) -> None:
+    def __init__(self, text: str, commands: list[SimpleCommand], evaluations: Evaluations, depth: int = 0) -> None:
         if depth > DEEPEST:
             raise ShellSyntaxError("nested too deep")
         self.text = text
         self.at = 0
-        self.found = found
+        self.commands = commands
         self.evaluations = evaluations
         self.depth = depth
         self.line: list[str] = []
@@ -84,7 +84,7 @@ class Scanner:
 
     def within(self, text: str) -> Scanner:
         """Start over in a text taken out of this one."""
-        return type(self)(text, self.found, self.evaluations, self.depth + 1)
+        return type(self)(text, self.commands, self.evaluations, self.depth + 1)
 
     # Places.
 
@@ -95,13 +95,13 @@ class Scanner:
     def mark(self) -> ScanPosition:
         """This place, to come back to."""
         return ScanPosition(
-            self.at, len(self.found), self.depth, self._nesting, self._blocked, self.pending, len(self.pending)
+            self.at, len(self.commands), self.depth, self._nesting, self._blocked, self.pending, len(self.pending)
         )
 
     def back(self, mark: ScanPosition) -> None:
         """Go back, and forget what was found since."""
         self.at, count, self.depth, self._nesting, self._blocked, self.pending, waiting = mark
-        del self.found[count:]
+        del self.commands[count:]
         del self.pending[waiting:]
 
     def take(self, expected: str) -> bool:
@@ -322,9 +322,9 @@ class Scanner:
         self._nesting += 1
         if self._nesting + self.depth > DEEPEST:
             raise ShellSyntaxError("nested too deep")
-        documents, cases, commands = self.documents, self.cases, len(self.found) - self._in_documents
+        documents, cases, commands = self.documents, self.cases, len(self.commands) - self._in_documents
         self.statements(frozenset({")"}))
-        commands = len(self.found) - self._in_documents - commands
+        commands = len(self.commands) - self._in_documents - commands
         if self.documents > documents and (self.cases > cases or commands > 1):
             # Bash writes these commands anew before it runs them, and what follows a here-document may come out wrong:
             # patterns become commands, quotes are lost. One command with its document is safe.
@@ -397,7 +397,7 @@ class Scanner:
             self.evaluations.expression(self.text[evaluated : self.at - 1])
         if self.text.endswith("@P}", start, self.at):
             # The value is expanded once more, whatever it holds.
-            self.found.append(SimpleCommand([Word(self.text[start - 2 : self.at], None)]))
+            self.commands.append(SimpleCommand([Word(self.text[start - 2 : self.at], None)]))
 
     def _read_again(self, at: int) -> None:
         """Note `$'...'` in a pair: between double quotes further out, bash drops its quotes and parses it again."""
@@ -438,10 +438,10 @@ class Scanner:
     def document(self, owner: SimpleCommand, tabs: bool) -> None:
         """Read the delimiter of a here-document; its body follows the line."""
         self.documents += 1
-        start, count = self.at, len(self.found)
+        start, count = self.at, len(self.commands)
         word = self.word()
         quotes = any(quote in word.source for quote in "'\"\\`")
-        if len(self.found) > count or "\n" in self.text[start : self.at] or (quotes and "$" in word.source):
+        if len(self.commands) > count or "\n" in self.text[start : self.at] or (quotes and "$" in word.source):
             raise ShellSyntaxError("a delimiter that is not certain")
         quoted = word.source != word.plain
         self.pending.append(Pending(owner, word.plain, quoted, tabs))
@@ -456,9 +456,9 @@ class Scanner:
         if document.quoted:
             document.owner.redirections.append(Redirection("<<", Word(body, body)))
             return
-        draft, count = WordDraft(), len(self.found)
+        draft, count = WordDraft(), len(self.commands)
         self.within(body).expanding(draft, "")
-        self._in_documents += len(self.found) - count
+        self._in_documents += len(self.commands) - count
         word = Word(body, None if draft.expanded else "".join(draft.value))
         document.owner.redirections.append(Redirection("<<", word))
 

@@ -32,10 +32,10 @@ def may_run_others(words: Sequence[Word]) -> bool:
     operands: list[Word] = []
     try:
         while at < len(words):
-            given = read_options(words, _OPTIONS, at)
-            scripts += [value for name, value in given.options if name in ("e", "--expression") and value]
-            operands += words[given.rest : given.rest + 1]
-            at = given.rest + 1
+            parsed = read_options(words, _OPTIONS, at)
+            scripts += [value for name, value in parsed.options if name in ("e", "--expression") and value]
+            operands += words[parsed.rest : parsed.rest + 1]
+            at = parsed.rest + 1
     except UnclearOption:
         return True
     scripts = scripts or operands[:1]

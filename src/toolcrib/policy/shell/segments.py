@@ -105,7 +105,7 @@ class _Analysis:
         except ShellSyntaxError:
             self.lost(text)
             return text.strip()
-        for simple in parsed.found:
+        for simple in parsed.commands:
             self.simple(simple, depth)
         return parsed.line
 
@@ -179,10 +179,10 @@ class _Analysis:
         self.builtin(name, words)
         base = path.rpartition("/")[2]
         self.unknown = self.unknown or may_run_others(name, words)
-        found = runs(base, words)
-        for inner in found:
+        inner_commands = runs(base, words)
+        for inner in inner_commands:
             self.inner(inner, simple, depth)
-        if reads_input(base, words, found):
+        if reads_input(base, words, inner_commands):
             own = any(operator.startswith("<") for operator, _ in simple.redirections)
             self.reads_script = self.reads_script or not own
             self.documents(simple, depth)

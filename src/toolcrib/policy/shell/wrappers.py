@@ -55,21 +55,21 @@ def _with_assignments(words: Sequence[Word], at: int) -> tuple[list[Inner], int]
     return inner, at
 
 
-def _moved(given: GivenOptions, *names: str) -> list[Inner]:
+def _moved(parsed: GivenOptions, *names: str) -> list[Inner]:
     """A change of the folder, if one of these options is there."""
-    return [FolderChange()] if given.has(*names) else []
+    return [FolderChange()] if parsed.has(*names) else []
 
 
 def _plain(spec: Options, operands: int = 0, *, asks: str = "") -> Callable[[Sequence[Word]], list[Inner]]:
     """A wrapper that runs the words after its options and operands, unless an option only asks."""
 
     def runs(words: Sequence[Word]) -> list[Inner]:
-        given = read_options(words, spec)
-        if asks and given.has(*asks.split()):
+        parsed = read_options(words, spec)
+        if asks and parsed.has(*asks.split()):
             return []
-        if any(word.splits for word in words[given.rest : given.rest + operands]):
+        if any(word.splits for word in words[parsed.rest : parsed.rest + operands]):
             return [UNKNOWN]
-        return _rest(words, given.rest + operands)
+        return _rest(words, parsed.rest + operands)
 
     return runs
 
@@ -85,13 +85,13 @@ def _env(words: Sequence[Word]) -> list[Inner]:
     start = 1
     while start < len(words) and words[start].literal == "-":
         start += 1
-    given = read_options(words, _ENV, start)
-    moved = _moved(given, "C", "--chdir")
-    at = given.rest
+    parsed = read_options(words, _ENV, start)
+    moved = _moved(parsed, "C", "--chdir")
+    at = parsed.rest
     if at < len(words) and words[at].literal == "-":
         at += 1
-    if given.has("S", "--split-string"):
-        text = given.value("S", "--split-string")
+    if parsed.has("S", "--split-string"):
+        text = parsed.value("S", "--split-string")
         # Its own way of quoting is close to the shell's, not the same.
         tail = [word.text for word in words[at:]]
         known = text is not None and text.literal is not None and not set(text.literal) & set("\\$#'\"`;&|<>()\n-")
@@ -112,13 +112,13 @@ _SUDO = Options(
 
 
 def _sudo(words: Sequence[Word]) -> list[Inner]:
-    given = read_options(words, _SUDO)
-    if given.has("e", "--edit"):
+    parsed = read_options(words, _SUDO)
+    if parsed.has("e", "--edit"):
         return [UNKNOWN]
-    if given.has("l", "--list", "v", "--validate"):
+    if parsed.has("l", "--list", "v", "--validate"):
         return []
-    inner, at = _with_assignments(words, given.rest)
-    return [*_moved(given, "D", "--chdir", "R", "--chroot", "i", "--login"), *inner, *_rest(words, at)]
+    inner, at = _with_assignments(words, parsed.rest)
+    return [*_moved(parsed, "D", "--chdir", "R", "--chroot", "i", "--login"), *inner, *_rest(words, at)]
 
 
 _SU = Options(
@@ -131,12 +131,12 @@ def _su(words: Sequence[Word]) -> list[Inner]:
     inner: list[Inner] = []
     operands, at = 0, 1
     while at < len(words):
-        given = read_options(words, _SU, at)
-        inner += _moved(given, "l", "--login")
-        inner += [_script(value) for name, value in given.options if name in ("c", "--command", "--session-command")]
-        if shell := given.value("s", "--shell"):
+        parsed = read_options(words, _SU, at)
+        inner += _moved(parsed, "l", "--login")
+        inner += [_script(value) for name, value in parsed.options if name in ("c", "--command", "--session-command")]
+        if shell := parsed.value("s", "--shell"):
             inner.append(WrappedCommand((shell,)))
-        at = given.rest
+        at = parsed.rest
         if at < len(words):
             inner += [FolderChange()] if words[at].literal == "-" else []
             operands += words[at].literal != "-"
@@ -157,14 +157,14 @@ _XARGS = Options(
 
 
 def _xargs(words: Sequence[Word]) -> list[Inner]:
-    given = read_options(words, _XARGS)
-    if given.rest >= len(words):
+    parsed = read_options(words, _XARGS)
+    if parsed.rest >= len(words):
         return []
-    replaced = given.value("I", "J", "i", "--replace")
-    if given.has("I", "J", "i", "--replace"):
+    replaced = parsed.value("I", "J", "i", "--replace")
+    if parsed.has("I", "J", "i", "--replace"):
         mark = "{}" if replaced is None else replaced.literal
-        return [WrappedCommand(tuple(_filled(word, mark) for word in words[given.rest :]))]
-    return [WrappedCommand((*words[given.rest :], MORE))]
+        return [WrappedCommand(tuple(_filled(word, mark) for word in words[parsed.rest :]))]
+    return [WrappedCommand((*words[parsed.rest :], MORE))]
 
 
 def _filled(word: Word, mark: str | None) -> Word:
@@ -196,10 +196,10 @@ _WATCH = Options(
 
 
 def _watch(words: Sequence[Word]) -> list[Inner]:
-    given = read_options(words, _WATCH)
-    if given.has("x", "--exec"):
-        return _rest(words, given.rest)
-    return _joined(words[given.rest :])
+    parsed = read_options(words, _WATCH)
+    if parsed.has("x", "--exec"):
+        return _rest(words, parsed.rest)
+    return _joined(words[parsed.rest :])
 
 
 def _joined(words: Sequence[Word]) -> list[Inner]:
@@ -233,7 +233,7 @@ class _ShellOptions(NamedTuple):
 
 
 def _shell_options(words: Sequence[Word]) -> _ShellOptions:
-    at, given = 1, set[str]()
+    at, flags = 1, set[str]()
     while at < len(words):
         text = words[at].literal
         if text is None:
@@ -249,18 +249,18 @@ def _shell_options(words: Sequence[Word]) -> _ShellOptions:
         letters = text[1:]
         if not set(letters) <= _SHELL_FLAGS:
             raise UnclearOption
-        given |= set(letters) if text[0] == "-" else set()
+        flags |= set(letters) if text[0] == "-" else set()
         named = letters.count("o") + letters.count("O")
         if any(word.literal is None or word.literal in REWRITING for word in words[at + 1 : at + 1 + named]):
             raise UnclearOption
         at += 1 + named
-    return _ShellOptions(frozenset(given), at)
+    return _ShellOptions(frozenset(flags), at)
 
 
 def _shell(words: Sequence[Word]) -> list[Inner]:
     """With the option `c` the first word after the options is a script."""
-    given = _shell_options(words)
-    return [_script(words[given.rest])] if "c" in given.letters and given.rest < len(words) else []
+    options = _shell_options(words)
+    return [_script(words[options.rest])] if "c" in options.letters and options.rest < len(words) else []
 
 
 def reads_input(name: str, words: Sequence[Word], inner: Sequence[Inner]) -> bool:
@@ -268,10 +268,10 @@ def reads_input(name: str, words: Sequence[Word], inner: Sequence[Inner]) -> boo
     if name not in SHELLS:
         return name in _BECOMING and all(isinstance(item, VariableAssignment | FolderChange) for item in inner)
     try:
-        given = _shell_options(words)
+        options = _shell_options(words)
     except UnclearOption:
         return False
-    return "c" not in given.letters and ("s" in given.letters or given.rest >= len(words))
+    return "c" not in options.letters and ("s" in options.letters or options.rest >= len(words))
 
 
 def _nice(words: Sequence[Word]) -> list[Inner]:
@@ -279,15 +279,15 @@ def _nice(words: Sequence[Word]) -> list[Inner]:
     # The old form: -5, --5, +5.
     while at < len(words) and (words[at].literal or "").lstrip("-+").isdigit() and words[at].plain[0] in "-+":
         at += 1
-    given = read_options(words, Options("n:", "help version", "adjustment"), at)
-    return _rest(words, given.rest)
+    parsed = read_options(words, Options("n:", "help version", "adjustment"), at)
+    return _rest(words, parsed.rest)
 
 
 def _trap(words: Sequence[Word]) -> list[Inner]:
-    given = read_options(words, Options("lpP"))
-    if given.options or len(words) - given.rest < 2:
+    parsed = read_options(words, Options("lpP"))
+    if parsed.options or len(words) - parsed.rest < 2:
         return []
-    return [] if words[given.rest].literal == "-" else [_script(words[given.rest])]
+    return [] if words[parsed.rest].literal == "-" else [_script(words[parsed.rest])]
 
 
 def _alias(words: Sequence[Word]) -> list[Inner]:
@@ -328,9 +328,9 @@ _FLOCK = Options(
 
 def _flock(words: Sequence[Word]) -> list[Inner]:
     """The words after the file are a command, or with `-c` behind it a script."""
-    given = read_options(words, _FLOCK)
-    at = given.rest + 1
-    if any(word.splits for word in words[given.rest : at]):
+    parsed = read_options(words, _FLOCK)
+    at = parsed.rest + 1
+    if any(word.splits for word in words[parsed.rest : at]):
         return [UNKNOWN]
     if at < len(words) and words[at].literal in ("-c", "--command"):
         return [_script(words[at + 1]) if at + 1 < len(words) else UNKNOWN]
@@ -346,8 +346,8 @@ _SCRIPT_OPTIONS = Options(
 
 def _recorded(words: Sequence[Word]) -> list[Inner]:
     """`script` runs what `-c` says, else a shell."""
-    given = read_options(words, _SCRIPT_OPTIONS)
-    value = given.value("c", "--command")
+    parsed = read_options(words, _SCRIPT_OPTIONS)
+    value = parsed.value("c", "--command")
     return [UNKNOWN if value is None else _script(value)]
 
 

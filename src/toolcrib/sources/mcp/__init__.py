@@ -10,12 +10,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Mapping
+import os
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from toolcrib.errors import BadTool, ToolcribError, ToolFailure
-from toolcrib.sources import Health, Source
+from toolcrib.findings import Finding
+from toolcrib.sources import Health, Source, left_out
 from toolcrib.sources.mcp.account import AccountBinding
 from toolcrib.sources.mcp.request_tools import request_tools
 from toolcrib.sources.mcp.results import OfferedTool, ServerDescription
@@ -69,6 +73,7 @@ class Mcp(Source):
             self._limits = replace(self._limits, timeout_s=timeout)
         url = command[0] if is_address(command[0]) and len(command) == 1 else None
         at: dict[str, Any] = {"command": command} if url is None else {"url": url}
+        _check_kind(self.name, url, settings)
         self.account = _account(account, self.name, url)
         binding = None if self.account is None else AccountBinding(self.account["name"])
         self._binding = binding
@@ -94,13 +99,36 @@ class Mcp(Source):
         except ToolFailure as error:
             if self.required:
                 raise ToolcribError(f"A required MCP server is missing: {error.message}") from None
-            log.warning("%s", error.message)
+            await self._report(error)
             tools = [] if self._binding is None else [self._binding.connect_tool(self.name, self._list_now)]
             self._tasks["retry"] = asyncio.create_task(self._retry(changed))
         self._changed = changed
         if self._newest is not None:  # it changed while the first were made
             self._note_change(self._newest)
         return tools
+
+    async def _report(self, error: ToolFailure) -> None:
+        """Say why the tools are not known yet; a server that wants an account which nobody connected is no failure."""
+        wanted = await self.wanted_account()
+        if wanted is None:
+            log.warning("%s", error.message)
+        else:
+            log.warning(
+                "%s shows its tools when somebody has connected an account: `toolcrib connect %s`", self.name, wanted
+            )
+
+    async def findings(self) -> Sequence[Finding]:
+        """Return that the program of the server is not there to be started, and which of its tools are not taken."""
+        settings = self.server.settings
+        program = settings.command[0] if settings.command else None
+        if program is None or _is_program(program, settings):
+            return left_out(self, (*self.server.left_out, *self._left_out))
+        message = f"{self.name}: there is no program {program}"
+        return [Finding("NO_PROGRAM", "warning", message, "config", setting=("mcp",))]
+
+    async def wanted_account(self) -> str | None:
+        """The account that somebody has to connect before the server shows its tools; None where that is not why."""
+        return self._binding.name if self._binding is not None and await self._binding.vacant() else None
 
     def use_accounts(self, accounts: Any) -> None:
         """Take the accounts of a crib; when the first owner has connected its own, the tools are listed."""
@@ -205,9 +233,9 @@ class Mcp(Source):
     def health_of(self, tool: Tool | None) -> Health:
         """How the server is; without a tool also whether some of its tools are left out, and why."""
         health = self.server.health()
-        left_out = (*self.server.left_out, *self._left_out)
-        if tool is None and left_out and health.status == "ok":
-            return Health("degraded", describe(left_out))
+        reasons = (*self.server.left_out, *self._left_out)
+        if tool is None and reasons and health.status == "ok":
+            return Health("degraded", describe(reasons))
         return health
 
     async def stop(self) -> None:
@@ -248,18 +276,34 @@ class Mcp(Source):
         return f"{self.name}__{name}" if self.prefix is None else f"{self.prefix}{name}"
 
 
-def _account(said: bool | str | Mapping[str, Any], name: str, url: str | None) -> dict[str, Any] | None:
+def _check_kind(name: str, url: str | None, settings: Mapping[str, Any]) -> None:
+    """Refuses settings that only the other kind of server has, and that would do nothing."""
+    kinds = {"headers": "only a server at an address takes headers; a program takes `env`"}
+    if url is not None:
+        kinds = {key: f"only a program takes {key}; a server at an address takes `headers`" for key in ("env", "cwd")}
+    for key, problem in kinds.items():
+        if settings.get(key):
+            raise BadTool(name, key, problem, name)
+
+
+def _is_program(name: str, settings: McpClientSettings) -> bool:
+    """True if it can be started: it is on the path of the server, or the path of a program, seen from its folder."""
+    place = str(Path(settings.cwd or "").absolute() / name) if os.sep in name else name
+    return shutil.which(place, path=settings.env.get("PATH") or None) is not None
+
+
+def _account(account: bool | str | Mapping[str, Any], name: str, url: str | None) -> dict[str, Any] | None:
     """The account of a server, as its settings; its resource is the server itself.
 
     Raises:
         BadTool: the server is a program, which is given its credentials by `env`.
     """
-    if said is False:
+    if account is False:
         return None
     if url is None:
         raise BadTool(name, "account", "only a server at an address can be used with one; a program takes `env`", name)
-    given = {"name": said} if isinstance(said, str) else {} if said is True else dict(said)
-    return {"name": name, "resource": url, **given}
+    settings = {"name": account} if isinstance(account, str) else {} if account is True else dict(account)
+    return {"name": name, "resource": url, **settings}
 
 
 def _is_over(task: asyncio.Task[None] | None) -> bool:

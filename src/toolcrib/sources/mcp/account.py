@@ -60,6 +60,13 @@ class AccountBinding:
             owner = theirs[0] if theirs else ""
         return await self._accounts.token(owner, self.name, refused)
 
+    async def vacant(self) -> bool:
+        """Whether nobody has connected the account yet."""
+        try:
+            return await self.token("") is None
+        except ToolFailure:
+            return False
+
     def challenged(self, owner: str, header: str) -> None:
         """Keep in mind what the server said to a request that it did not take."""
         assert self._accounts is not None

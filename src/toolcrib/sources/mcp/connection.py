@@ -24,6 +24,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from toolcrib.errors import StreamClosed, ToolFailure
 from toolcrib.sources.mcp.callers import callers
+from toolcrib.sources.mcp.durations import measured
 from toolcrib.sources.mcp.endpoint import Endpoint, root_cause, words
 from toolcrib.sources.mcp.http import HttpEndpoint
 from toolcrib.sources.mcp.incoming_messages import IncomingMessages
@@ -113,9 +114,9 @@ class McpConnection:
         return not self._over.is_set()
 
     @property
-    def said(self) -> str:
+    def log_text(self) -> str:
         """The end of what the server wrote besides its messages."""
-        return self._place.said
+        return self._place.log_text
 
     @property
     def modern(self) -> bool:
@@ -164,9 +165,9 @@ class McpConnection:
     def _broke(self, error: Exception) -> None:
         cause = root_cause(error)
         log.debug("a connection broke: %r", cause)
-        told = NotStarted(self._why(words(cause)))
-        told.__cause__ = cause
-        self._refuse(told)
+        failure = NotStarted(self._why(words(cause)))
+        failure.__cause__ = cause
+        self._refuse(failure)
 
     def _refuse(self, why: NotStarted) -> None:
         if not self._ready.done():
@@ -174,8 +175,8 @@ class McpConnection:
             self._ready.exception()  # nobody may be waiting for it any more
 
     def _why(self, reason: str) -> str:
-        said = self._place.said[-SHOWN:]
-        return f"{reason}; it said: {said}" if said else reason
+        log_text = self._place.log_text[-SHOWN:]
+        return f"{reason}; it said: {log_text}" if log_text else reason
 
     async def _drop(self) -> None:
         for task in self._aside:
@@ -299,22 +300,22 @@ class McpConnection:
         """All its pages, as far as they are taken; what is inside is looked at in a thread."""
         incoming, most = self._incoming, self._settings.most_tools
         assert incoming is not None
-        found: dict[str, OfferedTool] = {}
+        offers: dict[str, OfferedTool] = {}
         cursor: str | None = None
         self.fresh_until = asyncio.get_running_loop().time() + FRESH_S
         incoming.truncated = False
         for _ in range(PAGES):
-            with self._sifting(incoming, most - len(found)):
+            with self._sifting(incoming, most - len(offers)):
                 page = await self.client.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
             for tool in page.tools:
-                said = offered(tool.model_dump(by_alias=True, mode="json", exclude_none=True))
-                found.setdefault(said.name, said)
+                offer = offered(tool.model_dump(by_alias=True, mode="json", exclude_none=True))
+                offers.setdefault(offer.name, offer)
             cursor = page.next_cursor
             if page.ttl_ms:
                 until = asyncio.get_running_loop().time() + max(page.ttl_ms / 1000, LEAST_FRESH_S)
                 self.fresh_until = min(self.fresh_until, until)
             if cursor is None or incoming.truncated:
-                return await asyncio.to_thread(vet, list(found.values()), most, incoming.truncated)
+                return await asyncio.to_thread(vet, list(offers.values()), most, incoming.truncated)
         raise ToolFailure("failed", f"the list of its tools has more than {PAGES} pages")
 
     @contextlib.contextmanager
@@ -374,7 +375,8 @@ class McpConnection:
 
     async def _send(self, request: types.Request[Any, Any], progress: Any) -> dict[str, Any]:
         try:
-            raw: dict[str, Any] = await self.client.session.send_request(request, _Raw, progress_callback=progress)
+            with measured(request, self._settings):
+                raw: dict[str, Any] = await self.client.session.send_request(request, _Raw, progress_callback=progress)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             where = ".".join(map(str, first["loc"]))

@@ -13,7 +13,7 @@ class Endpoint(Protocol):
     """Where a server is."""
 
     @property
-    def said(self) -> str:
+    def log_text(self) -> str:
         """What it said besides its messages."""
 
     def connect(self, broke: Callable[[], None]) -> contextlib.AbstractAsyncContextManager[tuple[Any, Any]]:

@@ -44,7 +44,7 @@ logging.getLogger("mcp.client.streamable_http").addFilter(_is_news)
 class HttpEndpoint:
     """A server that is reached over HTTP with the credentials of one owner."""
 
-    said = ""
+    log_text = ""
 
     def __init__(self, settings: McpClientSettings, credentials: Credentials, *, old: bool = False) -> None:
         self._settings = settings

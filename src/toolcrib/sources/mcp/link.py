@@ -65,7 +65,7 @@ class ServerLink:
         self._starting: asyncio.Task[McpConnection] | None = None
         self._failures = self._deaths = 0
         self._not_before = 0.0
-        self._reason = self._said = ""
+        self._reason = self._log_text = ""
         self._users = 0
         self._idle: asyncio.TimerHandle | None = None
         self._aside: set[asyncio.Task[None]] = set()
@@ -76,9 +76,9 @@ class ServerLink:
         return self._users > 0
 
     @property
-    def said(self) -> str:
+    def log_text(self) -> str:
         """What its process wrote to its standard error: now, or before it ended."""
-        return self._said if self._connection is None else self._connection.said
+        return self._log_text if self._connection is None else self._connection.log_text
 
     @property
     def fresh_until(self) -> float:
@@ -142,10 +142,10 @@ class ServerLink:
         loop = asyncio.get_running_loop()
         if self._connection is not None:
             await self._connection.over()
-            self._said, self._connection = self._connection.said, None
+            self._log_text, self._connection = self._connection.log_text, None
         await asyncio.sleep(max(0.0, self._not_before - loop.time()))
         deadline = loop.time() + self._settings.start_s
-        told: Exception | None = None
+        first_error: Exception | None = None
         tries = sdk.ways(*await self._resolved())
         for number, (place, mode) in enumerate(tries):
             if self._known.way not in (None, number) or self._failures >= STARTS:
@@ -155,8 +155,8 @@ class ServerLink:
                 events = sdk.ConnectionEvents(partial(self._heard.relisted, self), self._heard.offers_changed)
                 connection: McpConnection = await sdk.connect(place, mode, left, self._settings, events)
             except sdk.NotStarted as error:
-                told, self._said = told or error, place.said
-                self._failed(str(told))
+                first_error, self._log_text = first_error or error, place.log_text
+                self._failed(str(first_error))
                 if not sdk.worth_another(error):
                     break
             else:
@@ -166,7 +166,7 @@ class ServerLink:
                 self._start(self._mind(connection))
                 return connection
         self._known.way = None
-        raise ToolFailure("unavailable", f"{self._settings.name} could not be started: {told}")
+        raise ToolFailure("unavailable", f"{self._settings.name} could not be started: {first_error}")
 
     async def _resolved(self) -> tuple[McpClientSettings, Credentials]:
         """Settings and credentials with the secrets that they refer to, as those are now.

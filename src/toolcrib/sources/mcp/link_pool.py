@@ -114,8 +114,8 @@ class LinkPool:
             return
         idle = next((key for key, link in self._links.items() if not link.in_use), None)
         if idle is None:
-            told = f"{self._settings.name} has {len(self._links)} of {most} connections in use"
-            raise ToolFailure("unavailable", told, hint="Try again when another call has ended.")
+            reason = f"{self._settings.name} has {len(self._links)} of {most} connections in use"
+            raise ToolFailure("unavailable", reason, hint="Try again when another call has ended.")
         self._end(idle)
 
     def _rested(self, link: ServerLink) -> None:
@@ -124,7 +124,7 @@ class LinkPool:
 
     def _end(self, key: LinkKey) -> None:
         link = self._links.pop(key)
-        self._last_log = link.said or self._last_log
+        self._last_log = link.log_text or self._last_log
         self._listed_until = link.fresh_until
         if len(self._listings) > 1 and self._listings.pop(link, None) is not None:
             self._tell()
@@ -162,7 +162,7 @@ class LinkPool:
 
     def log_texts(self) -> list[str]:
         """The end of what the processes wrote to their standard error; the last of one that is gone too."""
-        return [text for text in (self._last_log, *(link.said for link in self._links.values())) if text]
+        return [text for text in (self._last_log, *(link.log_text for link in self._links.values())) if text]
 
     @property
     def fresh_until(self) -> float:
@@ -171,12 +171,12 @@ class LinkPool:
 
     def health(self) -> Health:
         """How the server is: well as long as one connection is; nothing is started for that."""
-        told = [link.health() for link in self._links.values()]
-        return OK if OK in told or not told else told[-1]
+        health = [link.health() for link in self._links.values()]
+        return OK if OK in health or not health else health[-1]
 
     async def close(self) -> None:
         """Ends all of them; the next call starts one again."""
         links, self._links = list(self._links.values()), {}
-        self._last_log = next((link.said for link in reversed(links) if link.said), self._last_log)
+        self._last_log = next((link.log_text for link in reversed(links) if link.log_text), self._last_log)
         self._listings, self._known = {}, KnownServer()
         await asyncio.gather(*(link.close() for link in links), *self._ending)

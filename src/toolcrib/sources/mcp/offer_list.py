@@ -68,8 +68,8 @@ class OfferList:
 
     async def all(self) -> Offers:
         """All of them, each empty where the server does not answer."""
-        found = await asyncio.gather(*map(self._entries, _KINDS.values()))
-        entries = (valid(some or (), kind.key) for some, kind in zip(found, _KINDS.values(), strict=True))
+        lists = await asyncio.gather(*map(self._entries, _KINDS.values()))
+        entries = (valid(some or (), kind.key) for some, kind in zip(lists, _KINDS.values(), strict=True))
         prompts, resources, templates, skills = entries
         return Offers(prompts, resources, templates, skills, self._until)
 
@@ -81,23 +81,23 @@ class OfferList:
     async def _entries(self, kind: _Kind) -> list[Any] | None:
         if not has_feature(self._capabilities, kind.capability):
             return []
-        found: list[Any] = []
+        entries: list[Any] = []
         try:
             async with asyncio.timeout(LIST_S):
-                await self._pages(kind, found)
+                await self._pages(kind, entries)
         except (TimeoutError, ToolFailure, ValidationError, LookupError, TypeError) as error:
             log.info("%s does not list its %s: %s", self._settings.name, kind.field, error)
             return None
-        return found[: self._settings.most_offers]
+        return entries[: self._settings.most_offers]
 
-    async def _pages(self, kind: _Kind, found: list[Any]) -> None:
+    async def _pages(self, kind: _Kind, entries: list[Any]) -> None:
         cursor: str | None = None
         for _ in range(PAGES):
             page = await self._ask(kind.request(params=types.PaginatedRequestParams(cursor=cursor)))
-            found += page[kind.field]
+            entries += page[kind.field]
             self._note_ttl(page)
             cursor = page.get("nextCursor")
-            if cursor is None or len(found) >= self._settings.most_offers:
+            if cursor is None or len(entries) >= self._settings.most_offers:
                 return
 
     def _note_ttl(self, page: Mapping[str, Any]) -> None:

@@ -46,11 +46,11 @@ class Offers(NamedTuple):
 
 def valid(entries: Iterable[Any], key: str) -> tuple[Described, ...]:
     """The entries of a list that have what they are known by, each once."""
-    found: dict[str, Described] = {}
+    offers: dict[str, Described] = {}
     for one in entries:
         if isinstance(one, Mapping) and isinstance(name := one.get(key), str) and 0 < len(name) <= LONGEST_URI:
-            found.setdefault(name, one)
-    return tuple(found.values())
+            offers.setdefault(name, one)
+    return tuple(offers.values())
 
 
 def _fits(template: str, uri: str) -> bool:

@@ -71,12 +71,13 @@ class ServerQuestion:
     async def put(self, ctx: Context, server: str, key: str, name: str | None = None) -> dict[str, Any]:
         """Asks, and gives the answer in the words of the protocol; a call that has to wait ends its pass here.
 
-        `name` is what the server calls the question, where it has a name.
+        A refusal is an answer too: what the tool comes to then is for its server to say. `name` is what the server
+        calls the question, where it has a name.
         """
-        told = f"{server} asks: {self.message}" + ("" if self.url is None else f" ({self.url})")
+        prompt = f"{server} asks: {self.message}" + ("" if self.url is None else f" ({self.url})")
         known = {"server": server, "url": self.url, "name": name}
         data = {field: value for field, value in known.items() if value is not None}
-        answer = await ctx.ask(told, kind="input", schema=self.schema, data=data, key=key)
+        answer = await ctx.ask(prompt, kind="input", schema=self.schema, resume="pass_any", data=data, key=key)
         if not answer.accepted:
             return {"action": "cancel" if answer.action == "cancel" else "decline"}
         return {"action": "accept"} if self.url else {"action": "accept", "content": answer.value or {}}
@@ -118,9 +119,9 @@ async def ask_client(
     Raises:
         ToolFailure: `declined`, it does not answer one of them.
     """
-    told = f"{server} asks the client: {', '.join(str(one['method']) for one in wishes.values())}"
+    prompt = f"{server} asks the client: {', '.join(str(one['method']) for one in wishes.values())}"
     data = {"mcp": {name: dict(wish) for name, wish in wishes.items()}, "server": server}
-    answer = await ctx.ask(told, kind="external", data=data, key=key)
+    answer = await ctx.ask(prompt, kind="external", resume="pass_any", data=data, key=key)
     answers = answer.value if answer.accepted and isinstance(answer.value, dict) else {}
     missing = [name for name in wishes if not isinstance(answers.get(name), dict)]
     if missing:
@@ -192,9 +193,9 @@ class PendingRequest:
             raise ToolFailure("failed", f"More than {QUESTIONS} questions are open")
         self._pending += 1
         try:
-            asked = _Asked(question, asyncio.get_running_loop().create_future())
-            self._news.put_nowait(asked)
-            return await asked.reply
+            pending = _Asked(question, asyncio.get_running_loop().create_future())
+            self._news.put_nowait(pending)
+            return await pending.reply
         finally:
             self._pending -= 1
 
@@ -205,15 +206,15 @@ class PendingRequest:
             ToolFailure: it answers with an error, or not at all.
         """
         while not self._task.done():
-            asked = self._open or await self._news.get()
-            if asked is None:
+            pending = self._open or await self._news.get()
+            if pending is None:
                 break
             if self._open is None:
-                self._open, self._count = asked, self._count + 1
+                self._open, self._count = pending, self._count + 1
                 if self._count == 1:
                     await before()
             try:
-                reply = await asked.question.put(self.ctx, server, f"mcp.ask.{self._count}.{asked.question.digest}")
+                reply = await pending.question.put(self.ctx, server, f"mcp.ask.{self._count}.{pending.question.digest}")
             except ToolFailure as error:  # the server is told, and goes on without
                 self._refuse(error)
             else:

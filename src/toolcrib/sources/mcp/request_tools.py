@@ -48,8 +48,8 @@ def tool_name(method: str) -> str:
 
 def method_of(tool: Tool | None) -> str | None:
     """The method that a tool stands for, if it is one of these."""
-    told = None if tool is None else tool.metadata.get("mcp")
-    method = told.get("method") if isinstance(told, Mapping) else None
+    declared = None if tool is None else tool.metadata.get("mcp")
+    method = declared.get("method") if isinstance(declared, Mapping) else None
     return method if isinstance(method, str) else None
 
 

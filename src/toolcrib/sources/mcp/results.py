@@ -106,13 +106,13 @@ def to_result(raw: Mapping[str, Any]) -> Result:
     content = raw.get("content") or []
     if not isinstance(content, list):
         raise ToolFailure("failed", "The content in the result of the server is none")
-    blocks = [_block(said) for said in content]
-    texts = [str(said["text"]) for said in blocks if said["type"] == "text"]
+    blocks = [_block(block) for block in content]
+    texts = [str(block["text"]) for block in blocks if block["type"] == "text"]
     meta = own_meta(raw.get("_meta"))
     metadata: dict[str, Any] = {"mcp": {"_meta": meta}} if meta else {}
     if raw.get("isError"):
-        told = {name: raw[name] for name in ("content", "structuredContent") if name in raw} | metadata.get("mcp", {})
-        metadata = {"mcp": told} if len(_json(told)) <= LARGEST_ERROR else metadata
+        kept = {name: raw[name] for name in ("content", "structuredContent") if name in raw} | metadata.get("mcp", {})
+        metadata = {"mcp": kept} if len(_json(kept)) <= LARGEST_ERROR else metadata
         text = "\n".join(texts) or _json(raw.get("structuredContent")) or "The tool failed"
         raise ToolFailure("failed", text, reason=_reason(raw.get("_meta")), metadata=metadata)
     data = raw.get("structuredContent")
@@ -142,9 +142,9 @@ def _block(value: Any) -> Block:
     fields = _fields(value)
     kind = fields.pop("type")
     inner = fields.pop("resource", None)
-    said = {name: one for name, one in _mapping(value.get("annotations")).items() if name != "audience"}
-    if said:
-        fields["annotations"] = said
+    annotations = {name: one for name, one in _mapping(value.get("annotations")).items() if name != "audience"}
+    if annotations:
+        fields["annotations"] = annotations
     if kind == "resource" and isinstance(inner, Mapping):
         inside = _fields(inner)
         if "meta" in inside:
@@ -165,10 +165,10 @@ def _fields(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _audience(annotations: Any) -> tuple[str, ...] | None:
     """A server speaks of user and assistant; here they are user and model."""
-    said = annotations.get("audience") if isinstance(annotations, Mapping) else None
-    if not isinstance(said, list) or not said:
+    audience = annotations.get("audience") if isinstance(annotations, Mapping) else None
+    if not isinstance(audience, list) or not audience:
         return None
-    return tuple("model" if who == "assistant" else str(who) for who in said)
+    return tuple("model" if who == "assistant" else str(who) for who in audience)
 
 
 def failure(code: int, message: str, *, lost: bool = False, data: Any = None) -> ToolFailure:
@@ -199,6 +199,6 @@ def failure(code: int, message: str, *, lost: bool = False, data: Any = None) ->
 def _visits(data: Any) -> str | None:
     """The addresses that have to be visited first, as an error of the protocol names them."""
     listed = data.get("elicitations") if isinstance(data, Mapping) else None
-    asked = [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
-    lines = [f"{one.get('message') or 'Visit'}: {one['url']}" for one in asked if isinstance(one.get("url"), str)]
+    visits = [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
+    lines = [f"{one.get('message') or 'Visit'}: {one['url']}" for one in visits if isinstance(one.get("url"), str)]
     return "; ".join(lines) or None

@@ -201,11 +201,11 @@ class McpClient:
                 raw, wanted = await self._patiently((method, params, more), ctx, repeatable)
                 if wanted is None:
                     return raw
-            said = await ctx.step(key, partial(dict, wanted))
-            if "task" in said:
-                return await self._follow(said["task"], ctx)
-            answers = await self._answers(said["requests"], ctx, key)
-            more = {"inputResponses": answers, "requestState": said["state"]}
+            record = await ctx.step(key, partial(dict, wanted))
+            if "task" in record:
+                return await self._follow(record["task"], ctx)
+            answers = await self._answers(record["requests"], ctx, key)
+            more = {"inputResponses": answers, "requestState": record["state"]}
         raise ToolFailure("failed", f"The server asked {ROUNDS} times and is not done")
 
     async def _patiently(
@@ -237,9 +237,9 @@ class McpClient:
         for number in range(1, ROUNDS + 1):
             if not ctx.has_step(f"{ROUND}{number}"):
                 return None
-            said = await ctx.step(f"{ROUND}{number}", dict)
-            if "task" in said:
-                return to_result(await self._follow(said["task"], ctx))
+            record = await ctx.step(f"{ROUND}{number}", dict)
+            if "task" in record:
+                return to_result(await self._follow(record["task"], ctx))
         return None
 
     async def close(self) -> None:
@@ -368,14 +368,14 @@ class McpClient:
         if not isinstance(requests, Mapping):
             raise ToolFailure("failed", "What the server asks for is no question")
         server, caller = self.settings.name, callers.get(ctx.id)
-        asked = {str(name): requested(request) for name, request in requests.items()}
-        mine = [name for name in asked if caller is not None and self._is_for(caller, asked[name])]
+        questions = {str(name): requested(request) for name, request in requests.items()}
+        mine = [name for name in questions if caller is not None and self._is_for(caller, questions[name])]
         together = {name: requests[name] for name in mine if len(mine) > 1}
-        given = await ask_client(ctx, server, together, key) if together else {}
-        for name in sorted(asked, key=lambda name: name not in mine):  # others may take days to answer
-            if name not in given:
-                given[name] = await self._put(asked[name], ctx, f"{key}.{name}", name)
-        return given
+        answers = await ask_client(ctx, server, together, key) if together else {}
+        for name in sorted(questions, key=lambda name: name not in mine):  # others may take days to answer
+            if name not in answers:
+                answers[name] = await self._put(questions[name], ctx, f"{key}.{name}", name)
+        return answers
 
     def _is_for(self, caller: McpCaller, question: ServerQuestion | ClientRequest) -> bool:
         """True if the client of a call can answer a question by itself."""
@@ -396,19 +396,19 @@ class McpClient:
     async def _follow(self, task: str, ctx: Context) -> dict[str, Any]:
         """What a task of the server comes to. It goes on there while nobody looks, so a restart finds it again."""
         try:
-            while (told := await self._look(task, ctx)).get("status") not in _ENDS:
-                if told.get("statusMessage"):
-                    ctx.progress(str(told["statusMessage"]))
-                if told.get("status") == "input_required":
-                    answers = await self._answers(told.get("inputRequests"), ctx, "mcp.task")
+            while (state := await self._look(task, ctx)).get("status") not in _ENDS:
+                if state.get("statusMessage"):
+                    ctx.progress(str(state["statusMessage"]))
+                if state.get("status") == "input_required":
+                    answers = await self._answers(state.get("inputRequests"), ctx, "mcp.task")
                     async with self._connected(ctx) as (_, connection):
                         await connection.task("tasks/update", {"taskId": task, "inputResponses": answers})
-                await asyncio.sleep(_until_next(told))
+                await asyncio.sleep(_until_next(state))
         except asyncio.CancelledError:
             if ctx.cancelled:
                 await self._abandon(task, ctx)
             raise
-        return _ENDS[told["status"]](told)
+        return _ENDS[state["status"]](state)
 
     async def _look(self, task: str, ctx: Context) -> dict[str, Any]:
         """Where the task stands. To ask that does no harm, so a server that went away is asked again."""

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from urllib.parse import urlsplit
 
 from toolcrib.errors import BadTool, ToolFailure
+from toolcrib.http.message import HEADER_NAME
 
 Share = Literal["all", "owner", "session"]
 """What one process or connection of a server may be shared by."""
@@ -16,6 +17,7 @@ Revision = Literal["auto", "older"]
 """Which revision of the protocol a server is asked for: the newest that both know, or none but the older ones."""
 
 MEGABYTE = 1024 * 1024
+_VARIABLE = re.compile(r"[^=\x00\s]+")
 _RUNNERS = frozenset({"npx", "uvx", "pipx", "bunx", "node", "deno", "bun", "python", "python3", "uv", "run", "exec"})
 
 
@@ -69,6 +71,9 @@ class McpClientSettings:
             raise BadTool(self.name, "mcp", f"{self.url!r} is no http address", self.name)
         if self.share not in (None, *get_args(Share)):
             raise BadTool(self.name, "share", f"{self.share!r} is none of {', '.join(get_args(Share))}", self.name)
+        for key, names, legal_name in (("headers", self.headers, HEADER_NAME), ("env", self.env, _VARIABLE)):
+            if bad := [name for name in names if not legal_name.fullmatch(name)]:
+                raise BadTool(self.name, key, f"{bad[0]!r} is no name that can be sent", self.name)
         if self.share == "all" and self.personal:
             raise BadTool(self.name, "share", "credentials of owners cannot be shared by all", self.name)
 

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from toolcrib.errors import ToolFailure
 from toolcrib.sources.mcp.request_tools import READ
 from toolcrib.sources.mcp.settings import legal
-from toolcrib.sources.skills import FILE, MOST_SHOWN, offer
+from toolcrib.sources.skills import FILE, MOST_SHOWN, frontmatter, offer
 from toolcrib.tool import Tool
 from toolcrib.types import Annotations, Limits, Result, block
 
@@ -30,12 +30,14 @@ LONGEST = 1024
 
 class _File(NamedTuple):
     uri: str
-    digest: str | None
+    digest: str | None = None
+    size: Any = None
 
 
 class _Skill(NamedTuple):
     name: str
     description: str
+    frontmatter: Mapping[str, Any]
     files: Mapping[str, _File]
 
 
@@ -48,20 +50,20 @@ def _skills(entries: Iterable[Mapping[str, Any]]) -> dict[str, _Skill]:
         name, description = front.get("name"), front.get("description")
         if isinstance(name, str) and isinstance(description, str):
             files = _files(entry["uri"], listed if isinstance(listed, list) else [])
-            skills.setdefault(name, _Skill(name, description[:LONGEST], files))
+            skills.setdefault(name, _Skill(name, description[:LONGEST], front, files))
     return skills
 
 
 def _files(uri: str, listed: Iterable[Any]) -> dict[str, _File]:
     """The files of a skill by their paths in it, its `SKILL.md` first."""
     base = uri.rpartition("/")[0] + "/"
-    files = {FILE: _File(uri, None)}
+    files = {FILE: _File(uri)}
     for one in listed:
         address = one.get("uri") if isinstance(one, Mapping) else None
         if isinstance(address, str) and address.startswith(base):
             digest = one.get("digest")
             path = FILE if address == uri else unquote(address.removeprefix(base))
-            files[path] = _File(address, digest if isinstance(digest, str) else None)
+            files[path] = _File(address, digest if isinstance(digest, str) else None, one.get("size"))
     return files
 
 
@@ -107,9 +109,9 @@ async def _read(server: McpClient, skills: Mapping[str, _Skill], values: Mapping
         raise ToolFailure("not_found", f"The skill {skill.name} has no file '{path}'", hint=f"It has: {known}")
     raw = await server.request(READ, {"uri": file.uri}, ctx)
     content = _content(raw, file)
-    data = _bytes(content)
-    if data is None or (file.digest is not None and file.digest != f"sha256:{hashlib.sha256(data).hexdigest()}"):
-        message = f"{path} of the skill {skill.name} is not what the server listed"
+    problem = _difference(skill, path, file, _bytes(content))
+    if problem is not None:
+        message = f"{path} of the skill {skill.name} is not what the server listed: {problem}"
         raise ToolFailure(
             "unavailable", message, hint="Have the server's tools listed again, and look at what changed."
         )
@@ -119,6 +121,28 @@ async def _read(server: McpClient, skills: Mapping[str, _Skill], values: Mapping
     others = [other for other in skill.files if other != FILE]
     more = f"Other files of the skill: {', '.join(others[:MOST_SHOWN])}" if path == FILE and others else None
     return Result(content["text"], message=more)
+
+
+def _difference(skill: _Skill, path: str, file: _File, data: bytes | None) -> str | None:
+    """Return what is not as it was listed; what nobody vouched for is not given out either."""
+    if data is None:
+        return "it has no content"
+    if file.digest is None:
+        return "no digest is listed"
+    if file.size is not None and file.size != len(data):
+        return "its size is another"
+    if file.digest != f"sha256:{hashlib.sha256(data).hexdigest()}":
+        return "its digest is another"
+    if path == FILE and _frontmatter(data) != skill.frontmatter:
+        return "its frontmatter is another"
+    return None
+
+
+def _frontmatter(data: bytes) -> dict[str, Any] | None:
+    try:
+        return frontmatter(data.decode())
+    except ValueError:
+        return None
 
 
 def _content(raw: Mapping[str, Any], file: _File) -> Mapping[str, Any]:

@@ -41,13 +41,13 @@ class StdioEndpoint:
 
     def __init__(self, settings: McpClientSettings) -> None:
         self._settings = settings
-        self._said = b""
+        self._log_text = b""
         self._spoke = False
 
     @property
-    def said(self) -> str:
+    def log_text(self) -> str:
         """The end of what it wrote to its standard error, without the values that it was given in secret."""
-        text = self._said.decode("utf-8", "replace").strip()
+        text = self._log_text.decode("utf-8", "replace").strip()
         for value in self._settings.env.values():
             text = text.replace(value, "***") if len(value) >= SECRET else text
         return text
@@ -103,7 +103,7 @@ class StdioEndpoint:
     async def _listen(self, process: asyncio.subprocess.Process) -> None:
         assert process.stderr is not None
         while chunk := await process.stderr.read(CHUNK):
-            self._said = (self._said + chunk)[-SAID:]
+            self._log_text = (self._log_text + chunk)[-SAID:]
 
 
 class _Lines:
@@ -119,12 +119,12 @@ class _Lines:
     def feed(self, chunk: bytes) -> list[Any]:
         """The messages that are complete now; a line that is no message is passed over."""
         *ended, rest = chunk.split(b"\n")
-        found = []
+        messages = []
         for part in ended:
             self._add(part)
-            found.append(self._take())
+            messages.append(self._take())
         self._add(rest)
-        return [message for message in found if message is not None]
+        return [message for message in messages if message is not None]
 
     def _add(self, part: bytes) -> None:
         self._parts.append(part)

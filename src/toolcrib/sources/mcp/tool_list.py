@@ -50,5 +50,5 @@ def _problem(tool: OfferedTool, budget: SchemaBudget) -> str | None:
 def describe(left_out: tuple[str, ...]) -> str:
     """Say what is left out, the first lines where they are many."""
     more = len(left_out) - MOST_TOLD
-    told = "; ".join(left_out[:MOST_TOLD]) + (f"; and {more} more" if more > 0 else "")
-    return f"not all of its tools are taken: {told}"
+    names = "; ".join(left_out[:MOST_TOLD]) + (f"; and {more} more" if more > 0 else "")
+    return f"not all of its tools are taken: {names}"

@@ -9,15 +9,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from toolcrib.errors import BadTool, ToolcribError
+from toolcrib.findings import Finding
+from toolcrib.http.message import HEADER_NAME
 from toolcrib.schema import SchemaError, nearest
 from toolcrib.schema.limits import HEAVIEST_PATTERNS, SchemaBudget, SchemaSize
-from toolcrib.sources import OK, Health, Source
+from toolcrib.sources import OK, Health, Source, left_out
 from toolcrib.sources.openapi.auth import Credential, Credentials, RequestAuth
 from toolcrib.sources.openapi.connections import Connections
 from toolcrib.sources.openapi.document import OpenApiDocument
@@ -60,7 +62,7 @@ class OpenApi(Source):
     the document changed.
 
     Raises:
-        BadDocument: the base_url is none.
+        BadDocument: the base_url is none, or a header has no name that can be sent.
     """
 
     def __init__(  # noqa: PLR0913 - all by name
@@ -93,7 +95,10 @@ class OpenApi(Source):
         self._limit = limit
         self._server = None if base_url is None else configured(base_url, self._loading.name)
         self._variables = dict(variables or {})
+        self._idle: tuple[tuple[tuple[str | int, ...], str], ...] = ()
         self._auth, self._credentials, self._headers = dict(auth or {}), credentials, dict(headers or {})
+        if bad := [name for name in self._headers if not HEADER_NAME.fullmatch(name)]:
+            raise BadDocument(self._loading.name, "headers", f"{bad[0]!r} is no name of a header")
         self._uploads = None if uploads is None else Path(uploads)
         self._timeout = timeout
         self._refresh_s = refresh_s
@@ -169,8 +174,10 @@ class OpenApi(Source):
         """
         include, exclude = self._patterns
         with document.expecting(document.root):
-            found, there = operations(document, selection(include, exclude))
-        self._check_number(document, len(found), there)
+            every = operations(document)
+            selected = list(filter(selection(include, exclude), every))
+        self._idle = tuple(self._unused(document, every))
+        self._check_number(document, len(selected), len(every))
         self._check_auth(document)
         if not self._given:
             info = document.root.get("info")
@@ -182,9 +189,9 @@ class OpenApi(Source):
         made: list[LazyTool] = []
         problems: list[BadTool] = []
         budget = SchemaBudget(MOST_SCHEMAS)
-        for one in found:
+        for one in selected:
             try:
-                made.append(self._checked(desk, one, budget, len(found) <= EAGER))
+                made.append(self._checked(desk, one, budget, len(selected) <= EAGER))
             except BadTool as error:
                 problems.append(error)
         if not made:
@@ -196,6 +203,39 @@ class OpenApi(Source):
             for tool in made:
                 _ = tool.whole  # here, in a thread: whoever looks at a stranger's tool first does so on the event loop
         return list(made)
+
+    def _unused(self, document: OpenApiDocument, every: list[Operation]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+        """What of the settings does nothing with this document, each with its place."""
+        for key, patterns in zip(("include", "exclude"), self._patterns, strict=True):
+            for number, pattern in enumerate(patterns):
+                if not any(map(selection((pattern,), ()), every)):
+                    yield (key, number), f"{key}: '{pattern}' fits no operation"
+        for number, ref in enumerate(self._loading.refs):
+            if self._loading.is_idle(ref):
+                yield ("refs", number), f"refs: the document refers to nothing at '{ref}'"
+        servers = document.root.get("servers")
+        known = {
+            name
+            for one in (servers.items() if servers is not None else ())
+            if isinstance(one.value, Mapping) and isinstance(one.value.get("variables"), Mapping)
+            for name in one.value["variables"]
+        }
+        for name in self._variables:
+            if name not in known:
+                yield ("variables", name), f"variables: no server has the variable '{name}'"
+
+    async def findings(self) -> Sequence[Finding]:
+        """Return the settings that do nothing with the document as it is, and the operations that are left out."""
+        return left_out(self, self._left_out) + [
+            Finding(
+                "NO_REFERENCE" if setting[0] == "refs" else "NO_OPERATION",
+                "warning",
+                f"{self.name}: {problem}",
+                "config",
+                setting=setting,
+            )
+            for setting, problem in self._idle
+        ]
 
     def _check_number(self, document: OpenApiDocument, chosen: int, there: int) -> None:
         if not there:
@@ -231,11 +271,11 @@ class OpenApi(Source):
 
     def _service(self, desk: DocumentContext, operation: Operation) -> OperationRunner:
         document = desk.document
-        found = self._server or server(document, (operation.node, operation.shared, document.root), self._variables)
+        address = self._server or server(document, (operation.node, operation.shared, document.root), self._variables)
         # What the configuration names may lie inside, and a document that lies here may name what lies here.
-        if self._server is not None or (found.target.private and not is_address(document.address)):
-            self._connections.inner_hosts.add(found.target.host)
-        return OperationRunner(desk, operation, found, operation.effect(self.trusted))
+        if self._server is not None or (address.target.private and not is_address(document.address)):
+            self._connections.inner_hosts.add(address.target.host)
+        return OperationRunner(desk, operation, address, operation.effect(self.trusted))
 
     def _tool(self, service: OperationRunner, budget: SchemaBudget) -> LazyTool:
         operation, extra = service.operation, service.operation.extra
@@ -284,8 +324,8 @@ def _limits(extra: Mapping[str, Any], timeout: float | None) -> Limits:
         raise BadTool(str(extra.get("name", "?")), "x-toolcrib", str(error)) from None
 
 
-def _texts(given: Iterable[str] | str) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
+def _texts(texts: Iterable[str] | str) -> tuple[str, ...]:
+    return (texts,) if isinstance(texts, str) else tuple(texts)
 
 
 def _name(place: str | Path | Mapping[str, Any]) -> str:

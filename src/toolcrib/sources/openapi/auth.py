@@ -83,13 +83,13 @@ class RequestAuth:
         made.headers = {name: self._noted(made, await resolve_secret(one)) for name, one in self._headers.items()}
         lacking: list[str] = []
         for way in sorted(wanted, key=lambda way: not way):  # to ask without saying who is the last resort
-            found = {name: await self._credential(owner, name) for name in way}
-            if all(value is not None for value in found.values()):
-                for name, value in found.items():
+            credentials = {name: await self._credential(owner, name) for name in way}
+            if all(value is not None for value in credentials.values()):
+                for name, value in credentials.items():
                     assert value is not None
                     await self._prove(made, owner, name, way[name], value, connections)
                 return made
-            lacking += [name for name, value in found.items() if value is None]
+            lacking += [name for name, value in credentials.items() if value is None]
         if wanted and not self._headers:
             raise self._without(owner, lacking)
         return made
@@ -108,9 +108,9 @@ class RequestAuth:
     async def _credential(self, owner: str, scheme: str) -> Credential | None:
         if scheme in self._auth or self._credentials is None:
             return self._auth.get(scheme) or None
-        found = self._credentials(owner, scheme)
-        given = await found if inspect.isawaitable(found) else found
-        return given or None
+        credential = self._credentials(owner, scheme)
+        value = await credential if inspect.isawaitable(credential) else credential
+        return value or None
 
     async def _prove(
         self,
@@ -224,8 +224,8 @@ class RequestAuth:
 
     def _read(self, answer: Response) -> _Token:
         try:
-            said = msgspec.json.decode(answer.body)
-            token, lives = said["access_token"], said.get("expires_in")
+            reply = msgspec.json.decode(answer.body)
+            token, lives = reply["access_token"], reply.get("expires_in")
             assert isinstance(token, str) and token
         except (msgspec.DecodeError, KeyError, TypeError, AttributeError, AssertionError):
             message = f"{self._name} gave no token (HTTP {answer.status})"

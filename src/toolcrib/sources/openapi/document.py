@@ -19,32 +19,32 @@ NOWHERE = "document:/"
 
 @dataclass(frozen=True, slots=True)
 class DocumentNode:
-    """A part of a document: what it says, in which resource and where there."""
+    """A part of a document: its value, in which resource and where there."""
 
-    said: Any
+    value: Any
     base: str
     where: str
 
     def __getitem__(self, key: str | int) -> DocumentNode:
         step = str(key).replace("~", "~0").replace("/", "~1")
-        return DocumentNode(self.said[key], self.base, f"{self.where}/{step}")
+        return DocumentNode(self.value[key], self.base, f"{self.where}/{step}")
 
     def get(self, key: str) -> DocumentNode | None:
         """What stands under a key, if anything does."""
-        return self[key] if isinstance(self.said, Mapping) and self.said.get(key) is not None else None
+        return self[key] if isinstance(self.value, Mapping) and self.value.get(key) is not None else None
 
     def text(self, key: str) -> str:
         """The text under a key; none is an empty one."""
-        said = self.said.get(key) if isinstance(self.said, Mapping) else None
-        return said if isinstance(said, str) else ""
+        value = self.value.get(key) if isinstance(self.value, Mapping) else None
+        return value if isinstance(value, str) else ""
 
     def keys(self) -> list[str]:
         """The keys of an object; none of anything else."""
-        return [str(key) for key in self.said] if isinstance(self.said, Mapping) else []
+        return [str(key) for key in self.value] if isinstance(self.value, Mapping) else []
 
     def items(self) -> list[DocumentNode]:
         """The elements of a list; none of anything else."""
-        return [self[index] for index in range(len(self.said))] if isinstance(self.said, list) else []
+        return [self[index] for index in range(len(self.value))] if isinstance(self.value, list) else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +62,10 @@ class OpenApiDocument:
 
     def __post_init__(self) -> None:
         if self.version not in VERSIONS:
-            said = self._said_version()
-            found = "has no `openapi`" if said is None else f"is of version {said!r}"
-            raise BadDocument(self.name, "", f"it {found}; versions {', '.join(VERSIONS)} are read")
-        if not isinstance(self.root.said.get("paths", {}), Mapping):
+            version = self._said_version()
+            problem = "has no `openapi`" if version is None else f"is of version {version!r}"
+            raise BadDocument(self.name, "", f"it {problem}; versions {', '.join(VERSIONS)} are read")
+        if not isinstance(self.root.value.get("paths", {}), Mapping):
             raise BadDocument(self.name, "#/paths", "it is no object")
 
     @property
@@ -79,7 +79,7 @@ class OpenApiDocument:
         return str(self._said_version())[:3]  # often written as a number
 
     def _said_version(self) -> Any:
-        return self.root.said.get("swagger") or self.root.said.get("openapi")
+        return self.root.value.get("swagger") or self.root.value.get("openapi")
 
     @property
     def schemes(self) -> DocumentNode | None:
@@ -114,12 +114,12 @@ class OpenApiDocument:
         Raises:
             BadDocument: it leads nowhere, in a circle or to a place that is not read.
         """
-        found = node
+        target = node
         for _ in range(MOST_STEPS):
-            if not isinstance(found.said, Mapping) or not isinstance(found.said.get("$ref"), str):
-                return found
-            found = self.target(found)
-        raise self.bad(node, f"$ref {shown(node.said['$ref'])!r} leads in a circle")
+            if not isinstance(target.value, Mapping) or not isinstance(target.value.get("$ref"), str):
+                return target
+            target = self.target(target)
+        raise self.bad(node, f"$ref {shown(node.value['$ref'])!r} leads in a circle")
 
     def target(self, node: DocumentNode) -> DocumentNode:
         """What a `$ref` leads to, which may be another.
@@ -127,17 +127,17 @@ class OpenApiDocument:
         Raises:
             BadDocument: it leads nowhere, or to a place that is not read.
         """
-        reference = node.said["$ref"]
+        reference = node.value["$ref"]
         address, fragment = urldefrag(reference)
         base = urljoin(node.base, address) if address else node.base
         if base not in self.parts:
             why = self.refused.get(base, "it is no document that was read")
             raise self.bad(node, f"$ref {shown(reference)!r} cannot be followed: {why}")
         steps = steps_of(f"#{fragment}")
-        found = DocumentNode(self.parts[base], base, "#")
+        target = DocumentNode(self.parts[base], base, "#")
         for step in (None,) if steps is None else steps:
             try:
-                found = found[int(step) if isinstance(found.said, list) and step is not None else step]  # type: ignore[index]
+                target = target[int(step) if isinstance(target.value, list) and step is not None else step]  # type: ignore[index]
             except (KeyError, IndexError, TypeError, ValueError):
                 raise self.bad(node, f"$ref {shown(reference)!r} leads nowhere") from None
-        return found
+        return target

@@ -42,9 +42,10 @@ class DocumentLoader:
     """Reads one document; `refs` are origins of others that it may refer to."""
 
     def __init__(self, place: str | Path | Mapping[str, Any], connections: Connections, refs: Sequence[str]) -> None:
-        self.place = place
+        self.place, self.refs = place, tuple(refs)
         self._connections = connections
         self._marks: dict[str, Any] = {}
+        self._referred: frozenset[str] = frozenset()
         self._left = MOST_BYTES
         if isinstance(place, Mapping):
             info = place.get("info")
@@ -57,6 +58,11 @@ class DocumentLoader:
         else:
             self.address, self.name = Path(place).absolute().as_uri(), str(place)
         self._origins = {_origin(one) for one in (self.address, *refs)} - {None}
+
+    def is_idle(self, ref: str) -> bool:
+        """True if the document that was read last refers to nothing at an origin of `refs`."""
+        origin = _origin(ref)
+        return origin is None or all(_origin(address) != origin for address in self._referred)
 
     async def load(self) -> OpenApiDocument:
         """The document and what it refers to.
@@ -89,6 +95,7 @@ class DocumentLoader:
                 refused[address] = why
             else:
                 waiting += others
+        self._referred = frozenset({*parts, *refused} - {self.address})
         return OpenApiDocument(self.name, self.address, parts, refused)
 
     def _own(self, error: Exception) -> Exception:
@@ -134,8 +141,8 @@ class DocumentLoader:
             self._marks[address] = await self._mark(address)
             text = await asyncio.to_thread(self._file, _path(address))
         else:
-            found = await self._fetch(address)
-            text, self._marks[address] = found.text, found.mark
+            fetched = await self._fetch(address)
+            text, self._marks[address] = fetched.text, fetched.mark
         self._left -= len(text)
         return text
 
@@ -151,10 +158,10 @@ class DocumentLoader:
         if address.startswith("file:"):
             path = _path(address)
             try:
-                told = await asyncio.to_thread(path.stat)
+                status = await asyncio.to_thread(path.stat)
             except OSError:
                 return None
-            return (told.st_mtime_ns, told.st_size)
+            return (status.st_mtime_ns, status.st_size)
         return (await self._fetch(address, self._marks.get(address))).mark
 
     async def _fetch(self, address: str, known: Any = None) -> LoadedResource:
@@ -183,12 +190,12 @@ class DocumentLoader:
 
 def _parsed(text: bytes, address: str) -> tuple[dict[str, Any], list[str]]:
     """The data of a resource, and the addresses that it refers to, of which no more are looked at than are read."""
-    found: set[str] = set()
+    names: set[str] = set()
     for match in _REFERENCE.finditer(text):
-        found.add(urldefrag(match[1].decode(errors="replace"))[0])
-        if len(found) > 2 * MOST_PARTS:
+        names.add(urldefrag(match[1].decode(errors="replace"))[0])
+        if len(names) > 2 * MOST_PARTS:
             break
-    return read(text, shown(address)), [urljoin(address, other) for other in sorted(found)]
+    return read(text, shown(address)), [urljoin(address, other) for other in sorted(names)]
 
 
 def is_address(text: str) -> bool:

@@ -81,19 +81,19 @@ class OperationRunner:
             return self._ways(document)
 
     def _ways(self, document: OpenApiDocument) -> list[Wanted]:
-        said = self.operation.node.get("security") or document.root.get("security")
-        return [self._way(way, document.schemes) for way in (() if said is None else said.items())]
+        security = self.operation.node.get("security") or document.root.get("security")
+        return [self._way(way, document.schemes) for way in (() if security is None else security.items())]
 
     def _way(self, way: DocumentNode, schemes: DocumentNode | None) -> Wanted:
-        found = {}
+        wanted = {}
         for name in way.keys():  # noqa: SIM118 - a node is no mapping
             scheme = None if schemes is None else schemes.get(name)
             if scheme is None:
                 raise self.desk.document.bad(way, f"there is no security scheme {name!r}")
-            said = self.desk.document.follow(scheme).said
-            said = swagger.security(said) if self.desk.document.version == "2.0" else said
-            found[name] = {**said, "base": self.server.url}
-        return found
+            definition = self.desk.document.follow(scheme).value
+            definition = swagger.security(definition) if self.desk.document.version == "2.0" else definition
+            wanted[name] = {**definition, "base": self.server.url}
+        return wanted
 
     async def run(self, ctx: Context, values: Mapping[str, Any]) -> Result:
         """Makes the request and gives what was answered.
@@ -153,8 +153,8 @@ class OperationRunner:
             raise
 
     def _given(self, place: styles.Place, values: Mapping[str, Any]) -> list[styles.Parameter]:
-        found = (one for one in self.plan.parameters if one.place == place)
-        return [one for one in found if values.get(one.name) is not None]
+        parameters = (one for one in self.plan.parameters if one.place == place)
+        return [one for one in parameters if values.get(one.name) is not None]
 
     def _query(self, values: Mapping[str, Any]) -> list[str]:
         return [pair for one in self._given("query", values) for pair in styles.in_query(one, values[one.name])]
@@ -174,7 +174,7 @@ class OperationRunner:
 
         parts = _PIECE.split(self.operation.path)
         literal = [styles.encoded(part, "/:@!$&'()*+,;=~%") for part in parts[::2]]
-        filled = [piece(found) for found in _PIECE.finditer(self.operation.path)]
+        filled = [piece(placeholder) for placeholder in _PIECE.finditer(self.operation.path)]
         path = "".join(part for pair in zip(literal, [*filled, ""], strict=True) for part in pair)
         if any(one in (".", "..") for one in path.split("/")):
             raise ToolFailure("invalid_arguments", "'.' and '..' cannot be part of an address")

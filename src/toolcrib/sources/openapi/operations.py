@@ -65,14 +65,14 @@ class Operation:
     @property
     def tags(self) -> tuple[str, ...]:
         """Its tags; one that should no longer be used has the tag `deprecated`."""
-        said = self.extra.get("tags") or self.node.said.get("tags")
-        tags = [one for one in said if isinstance(one, str)] if isinstance(said, list) else []
+        names = self.extra.get("tags") or self.node.value.get("tags")
+        tags = [one for one in names if isinstance(one, str)] if isinstance(names, list) else []
         return tuple(dict.fromkeys([*tags, *(["deprecated"] if self.deprecated else [])]))
 
     @property
     def deprecated(self) -> bool:
         """True if it should no longer be used."""
-        return self.node.said.get("deprecated") is True
+        return self.node.value.get("deprecated") is True
 
     @property
     def description(self) -> str:
@@ -80,16 +80,16 @@ class Operation:
         parts = [self.node.text("summary").strip(), self.node.text("description").strip()]
         if not any(parts):
             parts = [self.shared.text("summary").strip(), self.shared.text("description").strip()]
-        told = self.extra.get("description") or "\n\n".join(dict.fromkeys(part for part in parts if part))
-        told = told or f"{self.method.upper()} {self.path}"
-        told = f"Deprecated. {told}" if self.deprecated else told
-        return told if len(told) <= LONGEST_TEXT else told[: LONGEST_TEXT - 1].rstrip() + "…"
+        text = self.extra.get("description") or "\n\n".join(dict.fromkeys(part for part in parts if part))
+        text = text or f"{self.method.upper()} {self.path}"
+        text = f"Deprecated. {text}" if self.deprecated else text
+        return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1].rstrip() + "…"
 
     def effect(self, trusted: bool) -> Effect:
         """What its method means; a document that nobody trusts may say that it is graver, and never that it is less."""
         usual = METHODS[self.method]
-        said: Effect = self.extra.get("effect", usual)
-        return said if trusted else max(usual, said, key=GRAVITY.index)
+        effect: Effect = self.extra.get("effect", usual)
+        return effect if trusted else max(usual, effect, key=GRAVITY.index)
 
     def annotations(self, effect: Effect) -> Annotations:
         """What it says of itself."""
@@ -101,25 +101,24 @@ class Operation:
         )
 
 
-def operations(document: OpenApiDocument, wanted: Callable[[Operation], bool]) -> tuple[list[Operation], int]:
-    """The operations that are wanted, each with its name, and how many there are.
+def operations(document: OpenApiDocument) -> list[Operation]:
+    """All operations that are not hidden, each with its name.
 
     Raises:
         BadDocument: a path is none.
     """
-    found = [one for one in _all(document) if one.extra.get("hide") is not True]
+    shown = [one for one in _all(document) if one.extra.get("hide") is not True]
     # Names do not depend on what is wanted, so that they stay when more is.
-    names = [_named(one) for one in found]
+    names = [_named(one) for one in shown]
     often = Counter(names)
     for name in (name for name, times in often.items() if times > 1):
         log.warning("%s: %d operations are called %s; each gets a digest", document.name, often[name], name)
-    made = [
+    return [
         Operation(
             one.method, one.path, one.node, one.shared, one.extra, _digested(one, name) if often[name] > 1 else name
         )
-        for one, name in zip(found, names, strict=True)
+        for one, name in zip(shown, names, strict=True)
     ]
-    return [one for one in made if wanted(one)], len(made)
 
 
 def _all(document: OpenApiDocument) -> Iterator[Operation]:
@@ -134,7 +133,7 @@ def _all(document: OpenApiDocument) -> Iterator[Operation]:
             node = shared.get(method)
             if node is None:
                 continue
-            if not isinstance(node.said, Mapping):
+            if not isinstance(node.value, Mapping):
                 raise document.bad(node, "an operation is an object")
             yield Operation(method, path, node, shared, _extra(document, node, shared))
 
@@ -143,8 +142,8 @@ def _extra(document: OpenApiDocument, node: DocumentNode, shared: DocumentNode) 
     """What the document says for us alone; what nobody understands is told and left out."""
     made: dict[str, Any] = {}
     for holder in (shared, node):
-        said = holder.said.get(EXTENSION)
-        for key, value in said.items() if isinstance(said, Mapping) else ():
+        extension = holder.value.get(EXTENSION)
+        for key, value in extension.items() if isinstance(extension, Mapping) else ():
             kind = _KEYS.get(key)
             if kind is None:
                 close = nearest(str(key), _KEYS, 1)
@@ -163,8 +162,8 @@ def _usable(key: str, value: Any, kind: type | tuple[type, ...]) -> bool:
 
 
 def _named(operation: Operation) -> str:
-    given = operation.extra.get("name") or operation.id or f"{operation.method}_{operation.path.strip('/') or 'root'}"
-    fit = re.sub(r"[^A-Za-z0-9_.-]+", "_", given.replace("{", "").replace("}", "")).strip("_.-")
+    name = operation.extra.get("name") or operation.id or f"{operation.method}_{operation.path.strip('/') or 'root'}"
+    fit = re.sub(r"[^A-Za-z0-9_.-]+", "_", name.replace("{", "").replace("}", "")).strip("_.-")
     if not fit or len(fit) > LONGEST_NAME:
         return _digested(operation, fit)
     return fit

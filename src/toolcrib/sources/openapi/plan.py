@@ -63,17 +63,17 @@ def plan(document: OpenApiDocument, operation: DocumentNode, shared: DocumentNod
 
 def _parameters(document: OpenApiDocument, operation: DocumentNode, shared: DocumentNode) -> list[DocumentNode]:
     """The parameters of an operation; its own replace those of its path."""
-    found: dict[tuple[str, str], DocumentNode] = {}
+    parameters: dict[tuple[str, str], DocumentNode] = {}
     for holder in (shared, operation):
-        given = holder.get("parameters")
-        for one in () if given is None else given.items():
+        listed = holder.get("parameters")
+        for one in () if listed is None else listed.items():
             node = document.follow(one)
-            if not isinstance(node.said, Mapping) or not isinstance(node.said.get("name"), str):
+            if not isinstance(node.value, Mapping) or not isinstance(node.value.get("name"), str):
                 raise document.bad(node, "this is no parameter, which has `name` and `in`")
-            if node.said.get("in") not in (*PLACES, *(("formData",) if document.version == "2.0" else ())):
+            if node.value.get("in") not in (*PLACES, *(("formData",) if document.version == "2.0" else ())):
                 raise document.bad(node, f"a parameter stands in one of {', '.join(PLACES[:-1])}")
-            found[node.said["name"], str(node.said.get("in"))] = node
-    return list(found.values())
+            parameters[node.value["name"], str(node.value.get("in"))] = node
+    return list(parameters.values())
 
 
 class _PlanBuilder:
@@ -89,13 +89,13 @@ class _PlanBuilder:
         self.parameters: list[Parameter] = []
         self.key: str | None = None
 
-    def plan(self, given: Sequence[DocumentNode]) -> RequestPlan:
+    def plan(self, parameters: Sequence[DocumentNode]) -> RequestPlan:
         old = self.document.version == "2.0"
         for place in PLACES[:-1]:
-            for node in given:
-                if node.said.get("in") == place:
+            for node in parameters:
+                if node.value.get("in") == place:
                     self._parameter(swagger.parameter(node) if old else node, place)
-        body = self._body(swagger.body(self.document, list(given), self.operation) if old else self._said_body())
+        body = self._body(swagger.body(self.document, list(parameters), self.operation) if old else self._said_body())
         schema: dict[str, Any] = {"type": "object", "properties": self.properties, "additionalProperties": False}
         if self.required:
             schema["required"] = self.required
@@ -107,7 +107,7 @@ class _PlanBuilder:
     # Parameters
 
     def _parameter(self, node: DocumentNode, place: Place) -> None:
-        wire = node.said["name"]
+        wire = node.value["name"]
         if place == "header" and wire.lower() in _OWN:
             return
         if place == "header" and not _TOKEN.fullmatch(wire):
@@ -119,9 +119,9 @@ class _PlanBuilder:
         style = node.text("style") or DEFAULTS[place]
         if style not in STYLES[place]:
             raise self.document.bad(node, f"a parameter in {place} has one of the styles {', '.join(STYLES[place])}")
-        explode = node.said.get("explode")
+        explode = node.value.get("explode")
         name = self._argument(
-            wire, place, _described(schema, node), place == "path" or node.said.get("required") is True
+            wire, place, _described(schema, node), place == "path" or node.value.get("required") is True
         )
         self.parameters.append(
             Parameter(
@@ -130,7 +130,7 @@ class _PlanBuilder:
                 place,
                 style,
                 style in ("form", "deepObject") if explode is None else bool(explode),
-                node.said.get("allowReserved") is True,
+                node.value.get("allowReserved") is True,
                 json,
             )
         )
@@ -156,8 +156,8 @@ class _PlanBuilder:
     # Bodies
 
     def _said_body(self) -> DocumentNode | None:
-        said = self.operation.get("requestBody")
-        return None if said is None else self.document.follow(said)
+        declared = self.operation.get("requestBody")
+        return None if declared is None else self.document.follow(declared)
 
     def _body(self, node: DocumentNode | None) -> Body | None:
         content = None if node is None else node.get("content")
@@ -166,7 +166,7 @@ class _PlanBuilder:
         media = min(content.keys(), key=_preferred)
         kind = _kind(media)
         inner = content[media].get("schema")
-        required = node.said.get("required") is True
+        required = node.value.get("required") is True
         sent = media if _MEDIA.fullmatch(media.partition(";")[0].strip()) and "*" not in media else _SENT[kind]
         if kind in ("text", "file") or inner is None:
             schema: Schema = {"type": "string"} if kind == "text" else True if kind != "file" else self._file({})
@@ -181,8 +181,8 @@ class _PlanBuilder:
         return Body(kind, sent, None, tuple(fields))
 
     def _field(self, kind: Kind, wire: str, schema: Schema, required: bool, encoding: DocumentNode | None) -> FormField:
-        told = None if encoding is None else encoding.get(wire)
-        data: Mapping[str, Any] = {} if told is None else told.said
+        settings = None if encoding is None else encoding.get(wire)
+        data: Mapping[str, Any] = {} if settings is None else settings.value
         files = kind == "multipart" and _holds_file(schema)
         if files:
             schema = self._files(schema)
@@ -203,7 +203,7 @@ class _PlanBuilder:
 
     def _file(self, schema: Any) -> Schema:
         """A file as an argument. A path is taken only where the configuration names a folder for that."""
-        said = schema.get("description") if isinstance(schema, dict) else None
+        description = schema.get("description") if isinstance(schema, dict) else None
         ways = {
             "text": {"type": "string", "description": "the content, where it is text"},
             "base64": {"type": "string", "description": "the content in base 64"},
@@ -211,10 +211,10 @@ class _PlanBuilder:
         if self.uploads:
             ways["path"] = {"type": "string", "description": "a file in the folder for uploads"}
         properties = {**ways, "name": {"type": "string"}, "media_type": {"type": "string"}}
-        told = "A file: give one of " + ", ".join(ways)
+        advice = "A file: give one of " + ", ".join(ways)
         return {
             "type": "object",
-            "description": f"{said}. {told}" if said else told,
+            "description": f"{description}. {advice}" if description else advice,
             "properties": properties,
             "additionalProperties": False,
             "minProperties": 1,
@@ -229,15 +229,15 @@ def _names(fit: str, place: Place) -> Iterator[str]:
 
 def _described(schema: Schema, node: DocumentNode) -> Schema:
     """The schema with what is said of the parameter itself; the default that the schema told stays."""
-    told = node.text("description").strip()
+    text = node.text("description").strip()
     if isinstance(schema, bool):
         return schema
-    if node.said.get("deprecated") is True:
+    if node.value.get("deprecated") is True:
         schema = {**schema, "deprecated": True}
-    if not told:
+    if not text:
         return schema
     default = re.search(r"\(default: .*\)$", str(schema.get("description", "")))
-    return {**schema, "description": f"{told} {default[0]}" if default else told}
+    return {**schema, "description": f"{text} {default[0]}" if default else text}
 
 
 _SENT: Mapping[Kind, str] = {
@@ -280,18 +280,18 @@ def _answers(document: OpenApiDocument, operation: DocumentNode) -> tuple[dict[s
     There is a schema only where every such answer is JSON.
     """
     shaping = SchemaConverter(document, "out")
-    found: list[Schema | None] = []
+    schemas: list[Schema | None] = []
     medias: list[str] = []
     for content in _contents(document, operation):
         named = [] if content is None else content.keys()
         json = [media for media in named if _kind(media) == "json"]
         schema = content[json[0]].get("schema") if content is not None and json and len(json) == len(named) else None
-        found.append(None if schema is None else shaping.schema(schema))
+        schemas.append(None if schema is None else shaping.schema(schema))
         medias += [media for media in named if _MEDIA.fullmatch(media.partition(";")[0].strip())]
     accept = ", ".join([*sorted(dict.fromkeys(medias), key=_preferred), "*/*;q=0.1"]) if medias else "*/*"
-    if not found or None in found:
+    if not schemas or None in schemas:
         return None, accept
-    whole = loosened(shaping.finish(found[0] if len(found) == 1 else {"anyOf": found}))  # type: ignore[arg-type]
+    whole = loosened(shaping.finish(schemas[0] if len(schemas) == 1 else {"anyOf": schemas}))  # type: ignore[arg-type]
     return (whole if isinstance(whole, dict) else None), accept
 
 

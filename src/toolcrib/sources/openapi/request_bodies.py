@@ -33,21 +33,21 @@ def content(body: Body, values: Mapping[str, Any], uploads: Path | None) -> Cont
     Raises:
         ToolFailure: `invalid_arguments`, a file is none.
     """
-    given = values.get(body.whole) if body.whole is not None else _given(body, values)
-    if (body.whole is not None and body.whole not in values) or (body.whole is None and not given):
+    value = values.get(body.whole) if body.whole is not None else _given(body, values)
+    if (body.whole is not None and body.whole not in values) or (body.whole is None and not value):
         return None
     match body.kind:
         case "json":
-            return Content(msgspec.json.encode(given), body.media)
+            return Content(msgspec.json.encode(value), body.media)
         case "text":
-            return Content(as_text(given).encode(), body.media)
+            return Content(as_text(value).encode(), body.media)
         case "file":
-            file = _file(given, "body", uploads)
+            file = _file(value, "body", uploads)
             return Content(file.data, file.media or body.media)
         case "form":
-            return Content("&".join(_pairs(body, given)).encode(), body.media)
+            return Content("&".join(_pairs(body, value)).encode(), body.media)
         case _:
-            return _parts(body, given, uploads)
+            return _parts(body, value, uploads)
 
 
 def _given(body: Body, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,9 +55,9 @@ def _given(body: Body, values: Mapping[str, Any]) -> dict[str, Any]:
     return {field.wire: values[field.name] for field in fields if field.name in values}
 
 
-def _pairs(body: Body, given: Any) -> Iterator[str]:
+def _pairs(body: Body, fields: Any) -> Iterator[str]:
     known = {field.parameter.wire: field for field in body.fields}
-    for name, value in given.items() if isinstance(given, dict) else ():
+    for name, value in fields.items() if isinstance(fields, dict) else ():
         field = known.get(name)
         if field is not None and field.media is None:
             yield from in_query(field.parameter, value)
@@ -65,13 +65,13 @@ def _pairs(body: Body, given: Any) -> Iterator[str]:
             yield from (f"{encoded(name)}={encoded(one)}" for one in (value if isinstance(value, list) else [value]))
 
 
-def _parts(body: Body, given: Any, uploads: Path | None) -> Content:
+def _parts(body: Body, fields: Any, uploads: Path | None) -> Content:
     import httpx
 
     known = {field.parameter.wire: field for field in body.fields}
     parts: list[Any] = [
         (name, _part(known.get(name), name, one, uploads))
-        for name, value in (given.items() if isinstance(given, dict) else ())
+        for name, value in (fields.items() if isinstance(fields, dict) else ())
         for one in (value if isinstance(value, list) else [value])
     ]
     # The encoder of httpx escapes what could end a name or begin a part.
@@ -95,23 +95,23 @@ class _FormFile(NamedTuple):
     media: str = ""
 
 
-def _file(given: Any, argument: str, uploads: Path | None) -> _FormFile:
+def _file(value: Any, argument: str, uploads: Path | None) -> _FormFile:
     """A file as an argument gives it."""
-    given = given if isinstance(given, dict) else {}
-    ways = [way for way in _WAYS if way in given]
+    value = value if isinstance(value, dict) else {}
+    ways = [way for way in _WAYS if way in value]
     if len(ways) != 1:
         raise ToolFailure("invalid_arguments", f"{argument}: give one of {', '.join(_WAYS[: 3 if uploads else 2])}")
-    media = given.get("media_type") or ""
+    media = value.get("media_type") or ""
     if media and not _MEDIA.fullmatch(media):
         raise ToolFailure("invalid_arguments", f"{argument}.media_type: expected a type such as image/png")
-    name = re.split(r"[/\\]", as_text(given.get("name")))[-1]
+    name = re.split(r"[/\\]", as_text(value.get("name")))[-1]
     if ways == ["path"]:
-        path = _inside(given["path"], argument, uploads)
+        path = _inside(value["path"], argument, uploads)
         return _FormFile(_read(path, argument), name or path.name, media)
     if ways == ["text"]:
-        return _FormFile(as_text(given["text"]).encode(), name, media or "text/plain")
+        return _FormFile(as_text(value["text"]).encode(), name, media or "text/plain")
     try:
-        return _FormFile(base64.b64decode(given["base64"], validate=True), name, media)
+        return _FormFile(base64.b64decode(value["base64"], validate=True), name, media)
     except (binascii.Error, ValueError):
         raise ToolFailure("invalid_arguments", f"{argument}.base64: this is no base 64") from None
 

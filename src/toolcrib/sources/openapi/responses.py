@@ -100,11 +100,11 @@ def _binary(answer: Response) -> dict[str, Any]:
 
 
 def _failure(answer: Response, effect: Effect, masks: tuple[str, ...], metadata: dict[str, Any]) -> ToolFailure:
-    said = " ".join(without(masks, answer.text).split())[:EXCERPT] if _is_text(answer) else ""
+    excerpt = " ".join(without(masks, answer.text).split())[:EXCERPT] if _is_text(answer) else ""
     if answer.content_type == "text/html":
-        said = ""
+        excerpt = ""
     status = answer.status
-    message = f"HTTP {status}: {said}" if said else f"HTTP {status}"
+    message = f"HTTP {status}: {excerpt}" if excerpt else f"HTTP {status}"
     code = _CODES.get(status) or ("unavailable" if status >= 500 else "failed")
     hint, retryable = _HINTS.get(status), None
     if status >= 500 and code == "unavailable":

@@ -56,20 +56,20 @@ class SchemaConverter:
         Raises:
             BadDocument: it is none, or a reference leads nowhere.
         """
-        if isinstance(node.said, bool):
-            return node.said
-        if not isinstance(node.said, Mapping):
+        if isinstance(node.value, bool):
+            return node.value
+        if not isinstance(node.value, Mapping):
             raise self._document.bad(node, "this is no schema")
-        if isinstance(node.said.get("$ref"), str):
+        if isinstance(node.value.get("$ref"), str):
             return self._reference(node)
         return self._plain(node)
 
     def _reference(self, node: DocumentNode) -> Schema:
-        beside = {key: value for key, value in node.said.items() if key != "$ref" and (not self._old or key in _NOTES)}
+        beside = {key: value for key, value in node.value.items() if key != "$ref" and (not self._old or key in _NOTES)}
         made = self._plain(DocumentNode(beside, node.base, node.where)) if beside else {}
-        found = self._document.target(node)
-        name = self._name(found)
-        self._nodes.setdefault(name, found)
+        target = self._document.target(node)
+        name = self._name(target)
+        self._nodes.setdefault(name, target)
         return {"$ref": f"#/$defs/{name}", **(made if isinstance(made, dict) else {})}
 
     def _name(self, node: DocumentNode) -> str:
@@ -82,7 +82,7 @@ class SchemaConverter:
 
     def _plain(self, node: DocumentNode) -> Schema:
         made: dict[str, Any] = {}
-        for key, value in node.said.items():
+        for key, value in node.value.items():
             if key in MAPS and key in _KEPT and isinstance(value, Mapping):
                 inner = node[key]
                 made[key] = {name: self.schema(inner[name]) for name in value if self._shown(key, inner[name])}
@@ -92,16 +92,16 @@ class SchemaConverter:
                 made[key] = self.schema(node[key])
             elif key in _KEPT and key not in MAPS:
                 made[key] = value
-        _mend(made, node.said)
-        wants_null = self._old and (node.said.get("nullable") is True or node.said.get("x-nullable") is True)
+        _mend(made, node.value)
+        wants_null = self._old and (node.value.get("nullable") is True or node.value.get("x-nullable") is True)
         return nullable(made, {}) if wants_null else made
 
     def _shown(self, key: str, node: DocumentNode) -> bool:
         """True if a property is sent, or received; one that only the other side writes is not."""
         if key != "properties":
             return True
-        said = self._document.follow(node).said
-        return not (isinstance(said, Mapping) and said.get(self._hidden) is True)
+        schema = self._document.follow(node).value
+        return not (isinstance(schema, Mapping) and schema.get(self._hidden) is True)
 
     def finish(self, schema: Schema) -> Schema:
         """The whole schema: small definitions in place, large and recursive ones in `$defs`."""
@@ -184,12 +184,12 @@ class _Placing:
             return map_subschemas(schema, self._place)
         if name not in self._placed:
             self._placed[name] = self._place(self._defs[name])
-        found, beside = self._placed[name], {key: value for key, value in schema.items() if key != "$ref"}
-        if isinstance(found, bool) or not beside:
-            return found
+        placed, beside = self._placed[name], {key: value for key, value in schema.items() if key != "$ref"}
+        if isinstance(placed, bool) or not beside:
+            return placed
         if beside.keys() <= _NOTES:
-            return {**found, **beside}
-        return {"allOf": [found, map_subschemas(beside, self._place)]}
+            return {**placed, **beside}
+        return {"allOf": [placed, map_subschemas(beside, self._place)]}
 
     def _size(self, name: str, inside: frozenset[str]) -> int:
         """How many parts a definition has with everything in place; one that holds itself has no end."""

@@ -58,30 +58,30 @@ def server(document: OpenApiDocument, holders: tuple[DocumentNode, ...], variabl
         BadDocument: there is none, or it cannot be reached from where the document lies.
     """
     if document.version == "2.0":
-        found = DocumentNode(swagger.servers(document.root.said, document.address)[0], document.address, "#/host")
+        node = DocumentNode(swagger.servers(document.root.value, document.address)[0], document.address, "#/host")
     else:
         named = (servers.items()[0] for one in holders if (servers := one.get("servers")) and servers.items())
-        found = next(named, DocumentNode({"url": "/"}, document.address, "#/servers"))
-    url = _filled(document, found, variables)
+        node = next(named, DocumentNode({"url": "/"}, document.address, "#/servers"))
+    url = _filled(document, node, variables)
     whole = urljoin(document.address, url) if document.address.startswith("http") else url
     if whole.startswith("//"):  # with the scheme of the document, and a file has none
         whole = f"https:{whole}"
     if not whole.startswith(("http://", "https://")):
-        raise document.bad(found, f"no server can be reached at {shown(url)!r}; set base_url to where the service is")
+        raise document.bad(node, f"no server can be reached at {shown(url)!r}; set base_url to where the service is")
     return configured(whole, document.name)
 
 
 def _filled(document: OpenApiDocument, node: DocumentNode, variables: Mapping[str, str]) -> str:
-    known = node.said.get("variables") if isinstance(node.said, Mapping) else None
+    known = node.value.get("variables") if isinstance(node.value, Mapping) else None
     known = known if isinstance(known, Mapping) else {}
 
     def value(name: str) -> str:
-        said = known.get(name)
-        said = said if isinstance(said, Mapping) else {}
-        given = variables.get(name, said.get("default"))
-        if given is None or (said.get("enum") and given not in said["enum"]):
-            allowed = f"; it is one of {', '.join(map(str, said['enum']))}" if said.get("enum") else ""
-            raise document.bad(node, f"the variable {name!r} of the server is {given!r}{allowed}")
-        return str(given)
+        variable = known.get(name)
+        variable = variable if isinstance(variable, Mapping) else {}
+        value = variables.get(name, variable.get("default"))
+        if value is None or (variable.get("enum") and value not in variable["enum"]):
+            allowed = f"; it is one of {', '.join(map(str, variable['enum']))}" if variable.get("enum") else ""
+            raise document.bad(node, f"the variable {name!r} of the server is {value!r}{allowed}")
+        return str(value)
 
-    return _VARIABLE.sub(lambda found: value(found[1]), node.text("url") or "/")
+    return _VARIABLE.sub(lambda match: value(match[1]), node.text("url") or "/")

@@ -34,34 +34,34 @@ def security(scheme: Mapping[str, Any]) -> dict[str, Any]:
 
 def parameter(node: DocumentNode) -> DocumentNode:
     """A parameter that stands in a path, a query or a header."""
-    said = node.said
-    schema = {key: value for key, value in said.items() if key not in ("name", "in", "required", "description")}
-    made = {"name": said.get("name"), "in": said.get("in"), "required": said.get("required"), "schema": schema}
-    collection = said.get("collectionFormat", "csv")
+    fields = node.value
+    schema = {key: value for key, value in fields.items() if key not in ("name", "in", "required", "description")}
+    made = {"name": fields.get("name"), "in": fields.get("in"), "required": fields.get("required"), "schema": schema}
+    collection = fields.get("collectionFormat", "csv")
     if collection in _STYLES:
         made["style"] = _STYLES[collection]
-    if said.get("type") == "array":
+    if fields.get("type") == "array":
         made["explode"] = collection == "multi"
-    if said.get("description"):
-        made["description"] = said["description"]
+    if fields.get("description"):
+        made["description"] = fields["description"]
     return DocumentNode(made, node.base, node.where)
 
 
 def body(document: OpenApiDocument, parameters: list[DocumentNode], operation: DocumentNode) -> DocumentNode | None:
     """The body that parameters in `body` or `formData` describe."""
-    fields = [one for one in parameters if one.said.get("in") == "formData"]
-    whole = next((one for one in parameters if one.said.get("in") == "body"), None)
-    consumes = operation.said.get("consumes") or document.root.said.get("consumes") or ["application/json"]
+    fields = [one for one in parameters if one.value.get("in") == "formData"]
+    whole = next((one for one in parameters if one.value.get("in") == "body"), None)
+    consumes = operation.value.get("consumes") or document.root.value.get("consumes") or ["application/json"]
     if whole is not None:
-        content = {str(media): {"schema": whole.said.get("schema", {})} for media in consumes}
-        said = {"required": whole.said.get("required", False), "content": content}
-        return DocumentNode(said | {"description": whole.said.get("description")}, whole.base, whole.where)
+        content = {str(media): {"schema": whole.value.get("schema", {})} for media in consumes}
+        converted = {"required": whole.value.get("required", False), "content": content}
+        return DocumentNode(converted | {"description": whole.value.get("description")}, whole.base, whole.where)
     if not fields:
         return None
-    files = any(one.said.get("type") == "file" for one in fields)
+    files = any(one.value.get("type") == "file" for one in fields)
     media = _FORMS[0] if files else next((one for one in consumes if one in _FORMS), _FORMS[1])
-    required = [one.said["name"] for one in fields if one.said.get("required")]
-    properties = {one.said["name"]: _field(one.said) for one in fields}
+    required = [one.value["name"] for one in fields if one.value.get("required")]
+    properties = {one.value["name"]: _field(one.value) for one in fields}
     schema = {"type": "object", "properties": properties, "required": required}
     return DocumentNode(
         {"required": bool(required), "content": {media: {"schema": schema}}}, fields[0].base, fields[0].where
@@ -74,8 +74,8 @@ def _field(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def responses(document: OpenApiDocument, operation: DocumentNode, response: DocumentNode) -> DocumentNode:
     """A response, with its schema under every type that the operation produces."""
-    if "schema" not in response.said:
+    if "schema" not in response.value:
         return response
-    produces = operation.said.get("produces") or document.root.said.get("produces") or ["application/json"]
-    content = {str(media): {"schema": response.said["schema"]} for media in produces}
+    produces = operation.value.get("produces") or document.root.value.get("produces") or ["application/json"]
+    content = {str(media): {"schema": response.value["schema"]} for media in produces}
     return DocumentNode({"content": content}, response.base, response.where)

@@ -68,12 +68,17 @@ def wanted(state: str, **requests: str) -> dict[str, Any]:
     return {"resultType": "input_required", "requestState": state, **({"inputRequests": forms} if forms else {})}
 
 
+def color_of(reply: dict[str, Any]) -> str:
+    """What a person chose, or that they did not want to."""
+    return str((reply.get("content") or {}).get("color", f"no color, it was {reply['action']}"))
+
+
 def asked(id: Any, params: dict[str, Any]) -> None:
     """Over the open connection in the old way, with a state to be sent back in the new."""
     if era != "modern":
         elicit("color", id)
     elif params.get("requestState") == STATE:
-        answer(id, params["inputResponses"]["color"]["content"]["color"])
+        answer(id, color_of(params["inputResponses"]["color"]))
     else:
         send({"id": id, "result": wanted(STATE, color="Which color?")})
 
@@ -103,7 +108,7 @@ def replied(key: str, result: dict[str, Any]) -> None:
     if "waiter" in asking:
         answer(asking.pop("waiter"), result["action"])
     told = asking.pop("told", None)
-    color = (result.get("content") or {}).get("color", result["action"])
+    color = result["action"] if result["action"] == "error" else color_of(result)
     answer(id, color if told is None else f"{told}+{color}")
 
 
@@ -168,7 +173,7 @@ def about_task(method: str, id: Any, params: dict[str, Any]) -> None:
     elif "answers" not in task:
         state |= {"status": "input_required", "inputRequests": wanted("", q="Which color?")["inputRequests"]}
     else:
-        text = task["answers"]["q"]["content"]["color"]
+        text = color_of(task["answers"]["q"])
         state |= {"status": "completed", "result": {"content": [{"type": "text", "text": text}]}}
     send({"id": id, "result": state})
 
