@@ -1,12 +1,14 @@
 """How the console does with much to show, measured in a browser: `python -m bench.console`.
 
-It serves 10,000 tools, 10,000 sessions and a session of 100,000 events from a process of its own, looks at them in a
-headless Chromium, and prints what the browser itself measured. Timings never fail anything.
+It serves 10,000 tools, 10,000 sessions, a session of 100,000 events and one of 10,000 spans from a process of its own,
+looks at them in a headless Chromium, and prints what the browser itself measured. Timings never fail anything.
+`python -m bench.console waterfall` looks at the spans alone.
 """
 
 import argparse
 import asyncio
 import gzip
+import json
 import os
 import shutil
 import socket
@@ -24,6 +26,8 @@ from playwright.async_api import Browser, Page, async_playwright
 TOOLS = 10_000
 SESSIONS = 10_000
 EVENTS = 100_000
+SPANS = 10_000
+CHILDREN = 9
 BURST_S = 10.0
 CALLS_S = 67  # each has three events
 PATIENCE_MS = 300_000
@@ -69,8 +73,8 @@ TO_THE_END = """async (label) => {
 # The server
 
 
-async def serve(port: int, folder: Path) -> None:
-    from toolcrib import Crib, tool
+async def serve(port: int, folder: Path, *, alone: bool) -> None:
+    from toolcrib import Context, Crib, tool
     from toolcrib.console import console
     from toolcrib.serve.http import Site, server
 
@@ -83,15 +87,26 @@ async def serve(port: int, folder: Path) -> None:
             run
         )
 
-    crib = Crib([filler(n) for n in range(TOOLS)], store=f"sqlite:///{folder}/bench.db")
+    @tool(namespace="space00", read_only=True)
+    async def many(ctx: Context) -> int:
+        """Make calls of its own."""
+        for n in range(CHILDREN):
+            await ctx.call("space00.tool_00000", {"a": n})
+        return CHILDREN
+
+    tools, sessions, events = (50, 1, 3) if alone else (TOOLS, SESSIONS, EVENTS)
+    crib = Crib([many, *(filler(n) for n in range(tools))], store=f"sqlite:///{folder}/bench.db")
     async with crib:
-        for n in range(SESSIONS):
-            await crib.store.open(f"session-{n:05d}", "anyone", time.time() - SESSIONS + n)
+        for n in range(sessions):
+            await crib.store.open(f"session-{n:05d}", "anyone", time.time() - sessions + n)
         session = await crib.open("big", owner="anyone", namespaces=["*"])
-        calls = EVENTS // 3
+        calls = events // 3
         for start in range(0, calls, 100):
             made = range(start, min(start + 100, calls))
             await asyncio.gather(*(session.call("space00.tool_00000", {"a": n}) for n in made))
+        spans = await crib.open("spans", owner="anyone", namespaces=["*"])
+        for _ in range(SPANS // (CHILDREN + 1) // 10):
+            await asyncio.gather(*(spans.call("space00.many", {}) for _ in range(10)))
         site = Site(crib, namespaces=["*"])
         site.mount("/", console())
         await site.open()
@@ -194,6 +209,65 @@ async def long_log(browser: Browser, url: str) -> None:
     await page.close()
 
 
+FALL = """async ([steps, kind]) => {
+  const [rows, strip] = [document.querySelector(".fall-rows"), document.querySelector(".fall-map")];
+  const scrub = document.querySelector("#scrub");
+  const at = strip.getBoundingClientRect();
+  for (let n = 0; n < steps; n++) {
+    if (kind === "scroll") rows.scrollTop += n % 2 ? 400 : 3000;
+    if (kind === "zoom") {
+      const turned = {deltaY: n % 60 < 30 ? -100 : 100, clientX: at.x + at.width / 3, cancelable: true};
+      strip.dispatchEvent(new WheelEvent("wheel", turned));
+    }
+    if (kind === "replay") {
+      scrub.value = String(Math.round((Number(scrub.max) * (n + 1)) / steps));
+      scrub.dispatchEvent(new InputEvent("input", {bubbles: true}));
+    }
+    await new Promise(requestAnimationFrame);
+  }
+}"""
+
+
+async def traced(browser: Browser, page: Page, work: Any) -> str:
+    """What the main thread of a page computes while something is done, in time of the processor."""
+    await browser.start_tracing(page=page, categories=["toplevel", "__metadata"])
+    await work
+    events = json.loads(await browser.stop_tracing())["traceEvents"]
+    mains = {(e["pid"], e["tid"]) for e in events if e.get("args", {}).get("name") == "CrRendererMain"}
+    took = [e["tdur"] / 1000 for e in events if "tdur" in e and (e["pid"], e["tid"]) in mains]
+    over = sum(one > 50 for one in took)
+    return f"{len(took)} tasks, {over} of more than 50 ms of the processor (worst {max(took, default=0):.0f} ms)"
+
+
+async def calls(url: str) -> None:
+    """Make calls for a while."""
+    async with httpx.AsyncClient(base_url=f"{url}/v1") as http:
+        begun, made = time.monotonic(), 0
+        while (now := time.monotonic() - begun) < BURST_S:
+            body = {"tool": "space00.tool_00000", "args": {"a": 1}}
+            due = [http.post("/sessions/spans/calls", json=body) for _ in range(made, int(now * CALLS_S))]
+            await asyncio.gather(*due)
+            made += len(due)
+            await asyncio.sleep(0.005)
+
+
+async def waterfall(browser: Browser, url: str) -> None:
+    """Measure 10,000 spans: scrolled, zoomed, replayed, and while events come in."""
+    page = await opened(browser, f"{url}/#/sessions/spans")
+    begun = time.monotonic()
+    await until(page, f"document.querySelector('.fall-name')?.textContent.startsWith('{SPANS:,} spans')")
+    loaded = time.monotonic() - begun
+    for kind, steps in (("scroll", 300), ("zoom", 300), ("replay", 100)):
+        await page.evaluate(WATCH)
+        tasks = await traced(browser, page, page.evaluate(FALL, [steps, kind]))
+        report(f"{SPANS:,} spans, {kind}", slow((await page.evaluate(FOUND))["frames"]), tasks)
+    await page.evaluate(WATCH)  # the slider is at the end again, so what happens is followed
+    tasks = await traced(browser, page, calls(url))
+    found = await page.evaluate(FOUND)
+    report(f"{SPANS:,} spans, {CALLS_S * 3} events/s", slow(found["frames"]), tasks, f"loaded in {loaded:.1f} s")
+    await page.close()
+
+
 async def long_list(browser: Browser, url: str, screen: str, label: str, word: str) -> None:
     page = await opened(browser, f"{url}/#/{screen}")
     await page.locator(".list .row").first.wait_for()
@@ -214,37 +288,41 @@ async def long_list(browser: Browser, url: str, screen: str, label: str, word: s
     await page.close()
 
 
-async def look(url: str) -> None:
+async def look(url: str, *, alone: bool) -> None:
     chromium = os.environ.get("TOOLCRIB_CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUMS)))
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        await first_screen(browser, url)
-        await burst(browser, url)
-        await long_log(browser, url)
-        await long_list(browser, url, "tools", "Tools", "tool_09999")
-        await long_list(browser, url, "sessions", "Sessions", "session-04242")
+        await waterfall(browser, url)
+        if not alone:
+            await first_screen(browser, url)
+            await burst(browser, url)
+            await long_log(browser, url)
+            await long_list(browser, url, "tools", "Tools", "tool_09999")
+            await long_list(browser, url, "sessions", "Sessions", "session-04242")
         await browser.close()
 
 
 def main() -> None:
     ask = argparse.ArgumentParser(description=__doc__)
     ask.add_argument("--serve", nargs=2, metavar=("PORT", "FOLDER"), help=argparse.SUPPRESS)
+    ask.add_argument("only", nargs="?", choices=["waterfall"], help="measure that alone")
     given = ask.parse_args()
+    alone = given.only is not None
     if given.serve:
-        asyncio.run(serve(int(given.serve[0]), Path(given.serve[1])))
+        asyncio.run(serve(int(given.serve[0]), Path(given.serve[1]), alone=alone))
         return
     weight()
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port = one.getsockname()[1]
     with tempfile.TemporaryDirectory() as folder:
-        argv = [sys.executable, "-m", "bench.console", "--serve", str(port), folder]
+        argv = [sys.executable, "-m", "bench.console", "--serve", str(port), folder, *([given.only] if alone else [])]
         with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as server:
             try:
                 assert server.stdout is not None
                 if server.stdout.readline() != "ready\n":
                     raise SystemExit("The server did not start")
-                asyncio.run(look(f"http://127.0.0.1:{port}"))
+                asyncio.run(look(f"http://127.0.0.1:{port}", alone=alone))
             finally:
                 server.terminate()
 

@@ -35,4 +35,12 @@ FRAMEWORKS = (
     Framework("pydantic_ai", "Pydantic AI", ("pydantic-ai-slim==2.66.0",)),
     Framework("openai_agents", "OpenAI Agents", ("openai-agents==0.24.0",)),
     Framework("google_adk", "Google ADK", ("google-adk==2.13.0",)),
+    Framework("microsoft", "Microsoft Agent Framework", ("agent-framework-core==1.23.0",)),
+    Framework("claude", "Claude Agent SDK", ("claude-agent-sdk==0.2.183",)),
 )
+
+MIGRATIONS = (Framework("fastmcp", "FastMCP", ("fastmcp==4.1.2",)),)
+"""Those that have a page about coming from them, and no adapter."""
+
+PAGES = (Framework("notebook", "Jupyter", ("ipykernel==7.4.0", "nbclient==0.11.0")),)
+"""What pages are about that are no frameworks, and whose programs need an environment of their own."""

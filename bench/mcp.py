@@ -4,12 +4,11 @@ All are served by uvicorn with uvloop and httptools and called by the same load 
 what counts is how far a row is from the bare one beside it.
 """
 
-import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from statistics import median
 
 from bench.probe import Failed, probe
@@ -22,10 +21,6 @@ OURS = "toolcrib (2 tools)"
 MANY = "toolcrib (5,000 tools)"
 KEPT = "toolcrib (sqlite)"
 CONNECTIONS = (16, 64)
-
-
-DIRECT = "the server itself"
-FASTMCP_PROXY = Served("fastmcp-served", "fastmcp==4.1.2", f"{MODULES}.peers.fast_proxy")
 SDK = Served("mcp-served", "mcp==2.3.0", f"{MODULES}.peers.sdk")
 
 
@@ -144,82 +139,7 @@ def _weight(run: Run) -> Section:
     )
 
 
-def _added(run: Run) -> Section:
-    """What a proxy adds to a call, on pipes and over HTTP, each call of each row after the other."""
-    calls = 100 if run.quick else 1000
-    proxies = {"toolcrib": [sys.executable, f"{MODULES}.proxy"]}
-    run.add_peers(proxies, FASTMCP_PROXY)
-    upstream = [sys.executable, "-m", f"{MODULES}.upstream"]
-    run.say(f"measuring: {calls:,} calls through each proxy on pipes")
-    pipes = {DIRECT: upstream} | {name: [argv[0], "-m", argv[1], "-", *upstream] for name, argv in proxies.items()}
-    found = {"stdio": _measured(run, "stdio", calls, pipes)}
-    with ExitStack() as stack:
-        port, _ = stack.enter_context(served([sys.executable, f"{MODULES}.crib", "2", "memory"]))
-        ports: dict[str, object] = {DIRECT: port}
-        for name, argv in proxies.items():
-            try:
-                ports[name] = stack.enter_context(served([*argv, f"http://127.0.0.1:{port}/mcp"]))[0]
-            except Failed as reason:
-                run.problems.append(f"{name} does not run: {reason}")
-        run.say(f"measuring: {calls:,} calls through each proxy over HTTP")
-        found["http"] = _measured(run, "http", calls, ports)
-    return Section(
-        name="added",
-        title="What a proxy adds to a call",
-        columns=("row", "median", "p99", "added to the median"),
-        cells=tuple(_added_cells(found)),
-        notes=(
-            f"{calls:,} single calls of each row, one of each by turns, so that what else the machine does hits all. "
-            "Clients of 2025-11-25; toolcrib decides on each call and logs it. Goal: at most 1.5 ms added.",
-            *run.problems,
-        ),
-        data=found,
-    )
-
-
-def _measured(run: Run, way: str, calls: int, rows: Mapping[str, object]) -> dict[str, dict[str, float]]:
-    """The rows together or, where one does not take part, those that do."""
-    try:
-        result: dict[str, dict[str, float]] = probe("mcp.added", way, calls, json.dumps(rows))
-    except Failed as reason:
-        run.problems.append(f"{way}: {reason}")
-        own = {name: rows[name] for name in (DIRECT, "toolcrib")}
-        result = probe("mcp.added", way, calls, json.dumps(own))
-    return result
-
-
-def _added_cells(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Iterator[tuple[str, ...]]:
-    for way, rows in found.items():
-        for name, one in rows.items():
-            more = "" if name == DIRECT else f"{one['median'] - rows[DIRECT]['median']:.2f} ms"
-            yield f"{way}, {name}", f"{one['median']:.2f} ms", f"{one['p99']:.1f} ms", more
-
-
-def _many(run: Run) -> Section:
-    """Many servers of which some are dead, and many people on one that keeps state."""
-    upstreams, dead, people = (10, 2, 5) if run.quick else (50, 10, 20)
-    run.say(f"measuring: {upstreams} servers, {dead} of them dead, and {people} people on one")
-    found = probe("mcp.many", upstreams, dead, people)
-    memory = (found["after"] - found["before"]) / people / 1024
-    listed = f"{found['listed']:.2f} s" if "listed" in found else "not within 300 s"
-    return Section(
-        name="many",
-        title="Many servers, many people",
-        columns=("row", "found"),
-        cells=(
-            ("`toolcrib serve` without servers answers after", f"{found['empty']:.2f} s"),
-            (f"with {upstreams} servers, {dead} of them dead", f"{found['listens']:.2f} s"),
-            (f"the tools of the {upstreams - dead} living ones are listed after", listed),
-            (f"{people} people on one server that keeps state: processes of it", str(found["processes"])),
-            ("people who met their own state alone", f"{found['own_state']} of {people}"),
-            ("memory of Toolcrib for each", f"{memory:.0f} KB"),
-        ),
-        notes=("From the start of the process. Goal: no more than 1 s later for servers, dead or not.",),
-        data=found,
-    )
-
-
-PARTS: dict[str, Part] = {"calls": _calls, "stdio": _pipes, "weight": _weight, "added": _added, "many": _many}
+PARTS: dict[str, Part] = {"calls": _calls, "stdio": _pipes, "weight": _weight}
 
 
 if __name__ == "__main__":

@@ -1,30 +1,36 @@
 """`python -m bench.origins`: what it costs to decide a call by where its values come from, and what the index holds.
 
-A call is decided in sessions with logs of 100 and 10,000 events; what is shown is the time of the decision, beside the
-same policy without the guard, that of taking in another call, and the memory of the index. Nothing fails by it.
+An agent looks mails up and removes each by the id that was found: in sessions with logs of 100 and 10,000 events, in
+memory and in SQLite, with the guard and without it. What is shown is the CPU time of the whole process for one lookup
+and one removal, the least of several blocks, and what the guard adds to it: to decide, and to take in a result of some
+250 characters. The memory of the index is that of this log, and that of one which is full. Nothing fails by it.
 """
 
 import asyncio
 import gc
+import tempfile
 import tracemalloc
-from statistics import median
-from time import perf_counter
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from time import process_time, thread_time
 from typing import Any
 
 from rich.console import Console
 
 from bench.section import Section
 from toolcrib import Crib, Session, tool
-from toolcrib._call.request import Asker
-from toolcrib.policy.loader import load
+from toolcrib.origins.index import OriginIndex
 
 EVENTS = (100, 10_000)
-ROUNDS = 2_000
+BLOCK, BLOCKS = 50, 24
 MAIL = {
+    "id": "m{n}",
     "sender": "ann{n}@corp.example",
     "subject": "Budget {n}",
     "body": "Please send the numbers of week {n} to all. " * 4,
 }
+PRESETS = ("developer", "guarded")
 
 
 @tool(namespace="mail", read_only=True)
@@ -34,68 +40,155 @@ async def search(query: str) -> list[dict[str, str]]:
 
 
 @tool(namespace="mail")
-async def send(to: str, body: str) -> str:
-    """Send a mail."""
-    return "sent"
+async def remove(mail_id: str) -> str:
+    """Remove a mail."""
+    return "removed"
 
 
-async def _session(crib: Crib, events: int) -> Session:
+async def _by_agent(session: Session, name: str, arguments: dict[str, Any]) -> None:
+    result = await session.call(name, arguments, agent="clerk", by=("agent", "clerk"))
+    assert result.ok, result
+
+
+async def _session(crib: Crib, id: str, events: int) -> Session:
     """A session whose log has about so many events."""
-    session = await crib.open(f"s{events}", owner="ada", namespaces=["mail"])
-    await session.call("mail.send", {"to": "bob@corp.example", "body": "the words of the user"})
+    session = await crib.open(id, owner="ada", namespaces=["mail"])
+    await session.call("mail.remove", {"mail_id": f"remove all of them: {' '.join(map(str, range(events)))}"})
     for number in range(events // 2):
-        await session.call("mail.search", {"query": str(number)}, agent="clerk", by=("agent", "clerk"))
+        await _by_agent(session, "mail.search", {"query": str(number)})
     return session
 
 
-def _decision(session: Session, guarded: bool) -> float:
-    """Microseconds of one decision, the median of many."""
-    policy = load({"preset": "guarded" if guarded else "developer"})
-    log = session.origin_log
-    asker = Asker(session.id, session.owner, session.namespaces, None, "clerk", None if log is None else log.index)
-    took = []
-    for number in range(ROUNDS):
-        arguments = {"to": f"ann{number % 40}@corp.example", "body": "Here they are"}
-        start = perf_counter()
-        policy.decide(asker, send, lambda given=arguments: given)  # type: ignore[misc]  # bound in this round
-        took.append((perf_counter() - start) * 1e6)
-    return median(took)
+async def _block(session: Session) -> float:
+    """Microseconds of CPU of one lookup with one removal."""
+    start = process_time()
+    for number in range(BLOCK):
+        await _by_agent(session, "mail.search", {"query": str(number)})
+        await _by_agent(session, "mail.remove", {"mail_id": f"m{number}"})
+    return (process_time() - start) * 1e6 / BLOCK
 
 
-async def _catch_up(session: Session) -> float:
-    """Microseconds to take in one more call, the median of many."""
-    took = []
-    for number in range(200):
-        await session.call("mail.search", {"query": str(number)}, agent="clerk", by=("agent", "clerk"))
-        start = perf_counter()
-        await session._trace_origins()
-        took.append((perf_counter() - start) * 1e6)
-    return median(took)
+async def _pairs(events: int, stores: dict[str, str]) -> list[float]:
+    """The least of several blocks for each preset, in turns, since the machine may be busy for a while.
+
+    Short sessions are made anew for each block, since they grow.
+    """
+    took: dict[str, list[float]] = {preset: [] for preset in stores}
+    async with AsyncExitStack() as stack:
+        sessions: dict[str, Session] = {}
+        for preset, store in stores.items():
+            crib = await stack.enter_async_context(Crib([search, remove], policy={"preset": preset}, store=store))
+            sessions[preset] = await _session(crib, "first", events)
+        for number in range(BLOCKS):
+            for preset, session in sessions.items():
+                short = events < BLOCK * 10
+                used = await _session(session.crib, f"s{number}", events) if short else session
+                await _by_agent(used, "mail.remove", {"mail_id": "m0"})  # what came before is in the index
+                took[preset].append(await _block(used))
+    return [min(blocks) for blocks in took.values()]
 
 
-async def _row(events: int) -> tuple[tuple[str, ...], dict[str, Any]]:
-    async with Crib([search, send]) as crib:
-        session = await _session(crib, events)
+async def _first_look(events: int) -> tuple[float, float]:
+    """Milliseconds of CPU that the first look at a restored log takes in all, and at the most without a pause."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = f"sqlite:///{Path(folder)}/restored.db"
+        async with Crib([search, remove], store=store) as crib:
+            await _session(crib, "s", events)
+        looks = [await _look_at_restored(store) for _ in range(5)]
+    return min(whole for whole, _ in looks), min(longest for _, longest in looks)
+
+
+async def _look_at_restored(store: str) -> tuple[float, float]:
+    async with Crib([search, remove], store=store) as crib:
+        session = await crib.open("s", owner="ada", namespaces=["mail"])
+        looking = asyncio.create_task(session._trace_origins())
+        start, turns = thread_time(), [0.0]
+        while not looking.done():
+            before = thread_time()
+            await asyncio.sleep(0)
+            turns.append(thread_time() - before)
+        return (thread_time() - start) * 1e3, max(turns) * 1e3
+
+
+async def _held(events: int) -> int:
+    """Bytes of the index of a session."""
+    async with Crib([search, remove]) as crib:
+        session = await _session(crib, "s", events)
         gc.collect()
         tracemalloc.start()
         await session._trace_origins()
+        log = session.origin_log
+        assert log is not None
+        log.index.sightings("nowhere@corp.example")
         held = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
-        plain, guarded, more = _decision(session, False), _decision(session, True), await _catch_up(session)
-    cells = (f"{events:,} events", f"{plain:.1f} us", f"{guarded:.1f} us", f"{more:.0f} us", f"{held / 1e6:.1f} MB")
-    return cells, {"plain_us": plain, "guarded_us": guarded, "catch_up_us": more, "bytes": held}
+    return held
+
+
+def full_index(words: int = 20_000) -> OriginIndex:
+    """An index that takes no more: every word and every field in it is another one."""
+    index, number = OriginIndex(), 0
+    while index.complete:
+        number += 1
+        body = " ".join(f"word{number}x{part}" for part in range(20))
+        record = {f"field{number}": f"id{number}", "sender": f"a{number}@corp.example", "body": body}
+        index.add_result(f"c{number}", "mail.search", [], [record], trusted=False)
+    for part in range(words):
+        index.user.add(f"word{part} was said by the user, in words of some length")
+        index.add_written(f"word{part} was written by an agent, in words of some length")
+    index.sightings("nowhere@corp.example")
+    return index
+
+
+def _full() -> int:
+    """Bytes of an index that takes no more."""
+    tracemalloc.start()
+    index = full_index()
+    held = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert not index.complete
+    return held
+
+
+async def _rows() -> list[tuple[tuple[str, ...], dict[str, Any]]]:
+    rows: list[tuple[tuple[str, ...], dict[str, Any]]] = []
+    for kind, events in _measures():
+        with tempfile.TemporaryDirectory() as folder:
+            in_memory = kind == "memory"
+            stores = {one: "memory:" if in_memory else f"sqlite:///{Path(folder)}/{one}.db" for one in PRESETS}
+            plain, guarded = await _pairs(events, stores)
+        held = await _held(events)
+        cells = (f"{events:,} events, {kind}", f"{plain:.1f} us", f"{guarded:.1f} us", f"{guarded - plain:.1f} us")
+        data = {"plain_us": plain, "guarded_us": guarded, "added_us": guarded - plain, "bytes": held}
+        rows.append(((*cells, f"{held / 1e6:.1f} MB"), data))
+    return rows
+
+
+def _measures() -> Iterator[tuple[str, int]]:
+    return ((kind, events) for kind in ("memory", "SQLite") for events in EVENTS)
 
 
 async def measure() -> Section:
-    """Measure every length of log."""
-    rows = {events: await _row(events) for events in EVENTS}
+    """Measure every length of log in every store."""
+    rows, full = await _rows(), _full()
+    whole, longest = await _first_look(EVENTS[-1])
     return Section(
         name="origins",
         title="A decision by where values come from",
-        columns=("log", "without the guard", "guarded", "to take in one more call", "memory of the index"),
-        cells=tuple(cells for cells, _ in rows.values()),
-        notes=("Goal: at most 20 us a call more in a session of 100 events, 60 us in one of 10,000.",),
-        data={str(events): data for events, (_, data) in rows.items()},
+        columns=("log", "without the guard", "guarded", "added", "memory of the index"),
+        cells=tuple(cells for cells, _ in rows),
+        notes=(
+            "Goal: at most 20 us a call in a session of 100 events, 60 us in one of 10,000.",
+            f"An index that is full holds {full / 1e6:.0f} MB.",
+            f"The first look at a restored log of {EVENTS[-1]:,} events takes {whole:.0f} ms, "
+            f"and others wait {longest:.1f} ms for their turn at the most.",
+        ),
+        data={
+            **{cells[0]: data for cells, data in rows},
+            "full_bytes": full,
+            "first_look_ms": whole,
+            "longest_turn_ms": longest,
+        },
     )
 
 

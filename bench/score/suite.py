@@ -19,10 +19,12 @@ class Score:
     """One suite: what was counted, beside whom, and what failed."""
 
     suite: str
-    rows: tuple[tuple[str, str], ...]
-    """What is counted, and the count."""
+    rows: tuple[tuple[str, ...], ...]
+    """What is counted, and the count in each further column."""
     failures: tuple[str, ...] = ()
     note: str = ""
+    columns: tuple[str, ...] = ("Toolcrib",)
+    """Who is counted: Toolcrib, or Toolcrib and its peers with their versions."""
 
 
 def cache() -> Path:

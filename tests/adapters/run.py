@@ -11,7 +11,7 @@ import sys
 from rich.console import Console
 
 from bench.environments import ensure
-from bench.frameworks import FRAMEWORKS
+from bench.frameworks import FRAMEWORKS, MIGRATIONS, PAGES
 from tests.shared import ROOT
 
 OPTIONS = ("-q", "-p", "no:cacheprovider", "--confcutdir=tests/adapters/frameworks", "-o", "addopts=--strict-config")
@@ -20,13 +20,15 @@ OPTIONS = ("-q", "-p", "no:cacheprovider", "--confcutdir=tests/adapters/framewor
 def main(names: list[str]) -> int:
     """Run the tests of the frameworks with these names, or of all; 1 where a test failed."""
     console, failed = Console(), []
-    for framework in FRAMEWORKS:
+    for framework in (*FRAMEWORKS, *MIGRATIONS, *PAGES):
         if names and framework.module not in names:
             continue
         python = ensure(framework, console)
         console.print(f"[bold]{framework.title}[/bold]")
-        tests = f"tests/adapters/frameworks/test_{framework.module}.py"
-        if subprocess.run([python, "-m", "pytest", *OPTIONS, tests], cwd=ROOT, check=False).returncode:
+        own = [] if framework in MIGRATIONS else [framework.module]
+        pages = [] if framework in PAGES else ["pages"]
+        files = [f"tests/adapters/frameworks/test_{name}.py" for name in (*own, *pages)]
+        if subprocess.run([python, "-m", "pytest", *OPTIONS, *files], cwd=ROOT, check=False).returncode:
             failed.append(framework.title)
     if failed:
         console.print(f"failed: {', '.join(failed)}")

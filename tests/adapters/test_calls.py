@@ -10,6 +10,7 @@ import pytest
 from tests.requirements import requirement
 from toolcrib import Context, Crib, CribLimits, tool
 from toolcrib.adapters.calls import FrameworkCall, WaitingCall, call_key, make, session_for
+from toolcrib.events import Event
 from toolcrib.store.memory import MemoryStore
 from toolcrib.types import Result
 
@@ -110,6 +111,29 @@ async def test_calls_that_are_followed_at_once_share_one_reader_of_the_log() -> 
         await gate.wait()
         assert await asyncio.gather(*tasks) == [Result(n) for n in range(100)]
     assert reads < 1000  # a reader for each would need some ten thousand
+
+
+@pytest.mark.parametrize("is_long", [False, True])
+async def test_what_a_call_puts_out_is_shown_once_however_long_it_takes(is_long: bool) -> None:
+    shown: list[Any] = []
+    is_shown = asyncio.Event()
+
+    @tool
+    async def speak(ctx: Context) -> None:
+        """Put out two values."""
+        ctx.output(1)
+        if is_long:
+            await is_shown.wait()
+        ctx.output(2)
+
+    def watch(event: Event) -> None:
+        shown.append(event.fields["value"])
+        is_shown.set()
+
+    async with Crib([speak]) as crib:
+        session = await crib.open(owner="ada")
+        assert await make(session, wanted("speak", "1"), watch=watch) == Result(None)
+    assert shown == [1, 2]
 
 
 @requirement("adapters.cancel.1")

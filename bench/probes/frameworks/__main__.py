@@ -14,12 +14,11 @@ from rich.console import Console
 from bench.environments import ensure
 from bench.frameworks import FRAMEWORKS, Framework
 from bench.peers import ROOT
+from bench.probe import RESULTS
 
 PAGE = ROOT / "docs/frameworks.md"
+KEPT = RESULTS / "frameworks.json"
 MARKS = ("<!-- probes -->\n", "<!-- /probes -->\n")
-PROBED = ("langchain", "pydantic_ai", "openai_agents")
-"""Which stand in the table; the driver of ADK is tried by its name."""
-
 Seen = tuple[bool, str]
 """Whether a probe went right, and what was seen."""
 
@@ -81,11 +80,13 @@ def cell(outcome: Seen) -> str:
 
 
 def main(names: list[str]) -> int:
-    """Probe the frameworks with these names, or all; 1 where a field with Toolcrib is wrong."""
-    console, columns, wrong = Console(stderr=True), [], 0
-    chosen = [one for one in FRAMEWORKS if one.module in (names or PROBED)]
+    """Probe the frameworks with these names, or all, beside what was kept; 1 where a field with Toolcrib is wrong."""
+    console, wrong = Console(stderr=True), 0
+    kept: dict[str, list[list[Seen]]] = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    chosen = [one for one in FRAMEWORKS if not names or one.module in names]
     for framework in chosen:
         worker = Worker(ensure(framework, console), framework.module)
+        columns = kept[framework.module] = []
         for mode in ("bare", "with Toolcrib"):
             column = []
             for title, steps in PROBES.items():
@@ -96,8 +97,10 @@ def main(names: list[str]) -> int:
                 console.print(f"{framework.title}, {mode}: {title}: {mark} {seen[1]}", soft_wrap=True)
             columns.append(column)
         worker.process.communicate()
-    if not names:
-        write(table(chosen, columns))
+    KEPT.parent.mkdir(exist_ok=True)
+    KEPT.write_text(json.dumps(kept))
+    if all(one.module in kept for one in FRAMEWORKS):
+        write(table([*FRAMEWORKS], [column for one in FRAMEWORKS for column in kept[one.module]]))
     return 1 if wrong else 0
 
 

@@ -21,7 +21,8 @@ class Turn(NamedTuple):
 class Setting:
     """A probe's agent: its tools, whether they have to be approved, and the session where there is a crib.
 
-    With `out` the tools are those of the crib; else the framework's own pass through it.
+    With `out` the tools are those of the crib; else the framework's own pass through it. Without `keeps` the framework
+    need not keep its state.
     """
 
     folder: Path
@@ -30,6 +31,7 @@ class Setting:
     session: Session | None = None
     out: bool = False
     timeout_s: float | None = None
+    keeps: bool = True
 
 
 class Driver(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
 from langchain.agents import create_agent
@@ -42,12 +43,17 @@ class LangGraph:
         return await self._run(Command(resume={"decisions": [decision]}))
 
     async def _run(self, given: Any, *turns: AIMessage) -> Turn:
-        async with AsyncSqliteSaver.from_conn_string(str(self.setting.folder / "graph.db")) as saver:
+        async with self._saver() as saver:
             model = Scripted(messages=iter([*turns, AIMessage("Done.")]))
             agent: Any = create_agent(model, self._tools(), middleware=self._middleware(), checkpointer=saver)
             end = await agent.ainvoke(given, THREAD)
         texts = [str(one.content) for one in end["messages"] if isinstance(one, ToolMessage)]
         return Turn(tuple(texts), "__interrupt__" in end)
+
+    def _saver(self) -> AbstractAsyncContextManager[AsyncSqliteSaver | None]:
+        if not self.setting.keeps:
+            return nullcontext()
+        return AsyncSqliteSaver.from_conn_string(str(self.setting.folder / "graph.db"))
 
     def _tools(self) -> list[Any]:
         session = self.setting.session

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import json
 import os
@@ -19,12 +20,14 @@ from bench.probes.frameworks.driver import Driver, Setting, Turn
 from toolcrib import Context, Crib, Tool, tool
 from toolcrib.adapters.calls import follow
 
-LONGEST_S = 120
+LONGEST_S = 480
 DRIVERS = {
     "langchain": ("langgraph_driver", "LangGraph"),
     "pydantic_ai": ("pydantic_ai_driver", "PydanticAI"),
     "openai_agents": ("openai_agents_driver", "OpenAIAgents"),
     "google_adk": ("google_adk_driver", "GoogleADK"),
+    "microsoft": ("microsoft_driver", "Microsoft"),
+    "claude": ("claude_driver", "ClaudeAgent"),
 }
 
 
@@ -62,7 +65,7 @@ class Probe:
         adapter = importlib.import_module(f"toolcrib.adapters.{self.framework}")
         if self.framework == "openai_agents":
             functions = tuple(map(importlib.import_module("agents").function_tool, functions))
-        elif self.framework == "langchain":
+        elif self.framework in ("langchain", "claude"):
             functions = tuple(map(self.module.native, functions))
         made: list[Tool] = adapter.guarded_tools(functions)
         return made
@@ -246,12 +249,16 @@ def fork(framework: str, mode: str, step: str, folder: str) -> int:
     """Carry out one step in a process of its own, which may be killed; its exit code, or minus its signal."""
     child = os.fork()
     if child == 0:
+        os.setpgid(0, 0)
         signal.alarm(LONGEST_S)
         os.environ["PROBE_FOLDER"] = folder
         seen = asyncio.run(carry_out(Probe(framework, mode == "bare"), step))
         Path(folder, "seen.json").write_text(json.dumps(seen._asdict()))
         os._exit(0)  # whatever still runs in threads
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    with contextlib.suppress(ProcessLookupError):  # whatever it started and left behind
+        os.killpg(child, signal.SIGKILL)
+    return code
 
 
 def serve(framework: str) -> None:

@@ -4,6 +4,16 @@ from toolcrib import Crib, tool
 from toolcrib.agent import Agent, Agents, ScriptedModel
 
 
+async def main() -> None:
+    agents = Agents([Agent(name="clerk", tools=["mail.*"])], model=GULLIBLE)
+    async with Crib([search, send], agents=agents) as crib:
+        session = await crib.open(owner="ada", namespaces=["mail"])
+        outcome = await session.send("Reply to the mail 'Budget' and thank for it")
+        for question in outcome.questions:
+            print(question.prompt.partition(" (call")[0])
+            print(question.data["origins"][0]["passage"])
+
+
 @tool(namespace="mail", read_only=True)
 def search(query: str) -> list[dict[str, str]]:
     """Search the mails."""
@@ -31,16 +41,5 @@ GULLIBLE = ScriptedModel(
         ]
     }
 )
-
-
-async def main() -> None:
-    agents = Agents([Agent(name="clerk", tools=["mail.*"])], model=GULLIBLE)
-    async with Crib([search, send], agents=agents) as crib:
-        session = await crib.open(owner="ada", namespaces=["mail"])
-        outcome = await session.send("Reply to the mail 'Budget' and thank for it")
-        for question in outcome.questions:
-            print(question.prompt.partition(" (call")[0])
-            print(question.data["origins"][0]["passage"])
-
 
 asyncio.run(main())

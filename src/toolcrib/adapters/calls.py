@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from toolcrib.adapters.alarm import alarm_of
 from toolcrib.adapters.feed import Feed, following
 from toolcrib.events import Event
 from toolcrib.session import Session
@@ -20,7 +21,9 @@ SessionChoice = Session | Callable[[str], Session | Awaitable[Session]]
 """A session, or what gives the session of a conversation by the framework's id of it."""
 
 Watch = Callable[[Event], None]
-"""What is shown every event of a call while it is followed."""
+"""What is shown the progress and the output of a call while it is followed."""
+
+_SHOWN = ("progress", "output")
 
 _canonical = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, default=str).encode
 
@@ -108,19 +111,26 @@ async def make(
     Whoever cancels this stops the call.
     """
     agent = wanted.agent or wanted.framework
-    call = await session.submit(
-        wanted.tool,
-        wanted.arguments,
-        key=key or wanted.key,
-        by=By("agent", agent),
-        agent=agent,
-        turn=wanted.turn,
-        provider_id=wanted.provider_id,
-    )
+    options = {
+        "key": key or wanted.key,
+        "by": By("agent", agent),
+        "agent": agent,
+        "turn": wanted.turn,
+        "provider_id": wanted.provider_id,
+    }
+    live = await session._submit(session._request(wanted.tool, wanted.arguments, options))
+    call = live.id if live.row is None else live.row.id
     try:
-        return await follow(session, call.id, watch)
+        if call == live.id:
+            if live.result is None:
+                await live.ended(alarm_of(session).waiter())
+            if live.result is not None:
+                if watch is not None and live.has_output:
+                    await _replay(session, call, watch)
+                return live.result
+        return await follow(session, call, watch)
     except asyncio.CancelledError:
-        await asyncio.shield(session.cancel(call.id))
+        await asyncio.shield(session.cancel(call))
         raise
 
 
@@ -137,6 +147,7 @@ async def follow(session: Session, call: str, watch: Watch | None = None) -> Res
 
 async def _follow(session: Session, call: str, feed: Feed, watch: Watch | None) -> Result | WaitingCall:
     events = feed.events(call)
+    shown = 0 if watch is None else await _replay(session, call, watch)
     if (outcome := await _present(session, call)) is not None:  # it came to that before the feed began
         return outcome
     while (event := await events.get()) is not None:
@@ -144,9 +155,19 @@ async def _follow(session: Session, call: str, feed: Feed, watch: Watch | None) 
             return waiting
         if event.kind == "done" and event.call == call:
             break
-        if watch is not None and event.call == call:
+        if watch is not None and event.kind in _SHOWN and event.call == call and event.seq > shown:
             watch(event)
     return await session.result(call)
+
+
+async def _replay(session: Session, call: str, watch: Watch) -> int:
+    """Show what has come of a call so far, and return how far the log was read."""
+    seq = 0
+    async for event in session.events(call=call, follow=False):
+        seq = event.seq
+        if event.kind in _SHOWN:
+            watch(event)
+    return seq
 
 
 async def _present(session: Session, call: str) -> Result | WaitingCall | None:

@@ -171,8 +171,10 @@ class _Body:
         return Handler(self._run, (GraphBubbleUp,))
 
     async def _run(self, values: Mapping[str, Any]) -> Any:
-        changed = self._request.override(tool_call={**self._request.tool_call, "args": dict(values)})
-        reply = await self._handler(changed)
+        request, arguments = self._request, dict(values)
+        if arguments != request.tool_call["args"]:
+            request = request.override(tool_call={**request.tool_call, "args": arguments})
+        reply = await self._handler(request)
         if isinstance(reply, ToolMessage) and reply.status == "error":
             raise ToolFailure(str(reply.text), "failed")
         self.reply = reply
@@ -240,8 +242,7 @@ def _writer(request: ToolCallRequest) -> Watch | None:
         return None
 
     def watch(event: Any) -> None:
-        if event.kind in ("progress", "output"):
-            write({"toolcrib": {"kind": event.kind, "call": event.call, **event.fields}})
+        write({"toolcrib": {"kind": event.kind, "call": event.call, **event.fields}})
 
     return watch
 

@@ -11,9 +11,9 @@ from typing import Any
 from toolcrib.adapters.calls import WaitingCall, follow
 from toolcrib.crib import Crib
 from toolcrib.errors import Refused
-from toolcrib.guard.client_tools import TOOLS
 from toolcrib.guard.hook import AgentAct, HookEvent, Judgement, strictest
 from toolcrib.session import Session
+from toolcrib.sources.coding_agents import TOOLS
 from toolcrib.store.shared import SharedStore
 from toolcrib.types import By, Question, Result
 
@@ -25,7 +25,7 @@ class GuardCrib(Crib):
     """A crib that judges and records, and has no tool of its own: calls that others left are left to others."""
 
     async def _begin(self) -> None:
-        await self.stock.start(self.pipeline.aside, self.patience, at_once=True)
+        await self.registry.start(self.pipeline.aside, self.patience, at_once=True)
         self.store.own_changed = self._changed_elsewhere
         if isinstance(self.store, SharedStore):
             self.store.in_use = lambda session: self._at_hand(session) is not None

@@ -24,7 +24,7 @@ ANSWER_S = 20.0
 OPTIONS = ("--crib", "--ask", "--wait", "--event")
 
 
-class Words:
+class HookArguments:
     """The words after `toolcrib guard`, as far as they can be read without a library."""
 
     __slots__ = ("client", "options")
@@ -46,7 +46,7 @@ class Words:
             return 0.0
 
 
-def parse(words: list[str]) -> Words | None:
+def parse(words: list[str]) -> HookArguments | None:
     """Return the words of a hook, or None for what the command itself has to look at."""
     client, options, rest = "", {}, iter(words)
     for word in rest:
@@ -60,7 +60,7 @@ def parse(words: list[str]) -> Words | None:
             return None
         else:
             client = word
-    return Words(client, options) if client else None
+    return HookArguments(client, options) if client else None
 
 
 def folder() -> str:

@@ -10,12 +10,15 @@ PACKAGES = {
     "pydantic_ai": "pydantic_ai",
     "openai_agents": "agents",
     "google_adk": "google.adk",
-    "claude_agent_sdk": "claude_agent_sdk",
-    "agent_framework": "agent_framework",
+    "claude": "claude_agent_sdk",
+    "microsoft": "agent_framework",
+    "fastmcp": "fastmcp",
+    "notebook": "nbclient",
 }
 
 
-def _is_missing(package: str) -> bool:
+def is_missing(package: str) -> bool:
+    """True if this environment lacks a package."""
     try:
         return find_spec(package) is None
     except ModuleNotFoundError:
@@ -25,7 +28,7 @@ def _is_missing(package: str) -> bool:
 collect_ignore = [
     path.name
     for path in Path(__file__).parent.glob("test_*.py")
-    if _is_missing(PACKAGES[path.stem.removeprefix("test_")])
+    if is_missing(PACKAGES.get(path.stem.removeprefix("test_"), "pytest"))
 ]
 
 

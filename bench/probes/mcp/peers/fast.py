@@ -1,6 +1,6 @@
 """Usage: fast <port>. The server of FastMCP, without sessions."""
 
-from fastmcp import FastMCP  # type: ignore[import-not-found]  # it is installed in its own environment
+from fastmcp import FastMCP
 
 from bench.probes.mcp.serving import serve
 

@@ -2,8 +2,8 @@
 
 import sys
 
-from fastmcp.client.transports import StdioTransport  # type: ignore[import-not-found]  # in its own environment
-from fastmcp.server import create_proxy  # type: ignore[import-not-found]  # in its own environment
+from fastmcp.client.transports import StdioTransport
+from fastmcp.server import create_proxy
 
 from bench.probes.mcp.serving import serve
 

@@ -1,0 +1,63 @@
+"""What each adapter costs a call, in microseconds of CPU: `python -m bench.adapter_costs` writes the table of the page.
+
+`python -m bench.adapter_costs langchain` measures one and shows it. The clock does not count, so other work on the
+machine matters little; on a very busy one start it with `chrt -f 50`.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from bench.environments import ensure
+from bench.frameworks import FRAMEWORKS
+from bench.peers import ROOT
+from bench.probes.frameworks.cost import CALLS, SHARED
+
+PAGE = ROOT / "docs/frameworks.md"
+MARKS = ("<!-- costs -->\n", "<!-- /costs -->\n")
+
+
+def measure(python: Path, module: str) -> dict[str, float]:
+    """Return what a call costs in a framework, by the way it is made."""
+    words = [str(python), "-W", "ignore", "-m", "bench.probes.frameworks.cost", module]
+    done = subprocess.run(words, cwd=ROOT, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    costs: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return costs
+
+
+def row(title: str, costs: dict[str, float]) -> str:
+    """Return one row of the table."""
+    bare = costs["bare"]
+    added = [f"{costs[way]:.0f} | {costs[way] - bare:+.0f}" for way in ("round", "out")]
+    return f"| {title} | {bare:.0f} | {' | '.join(added)} |"
+
+
+def main(names: list[str]) -> None:
+    """Measure the frameworks with these names, or all."""
+    console = Console(stderr=True)
+    places = {SHARED: (Path(sys.executable), "the part that they share")}
+    for one in FRAMEWORKS:
+        if not names or one.module in names:
+            places[one.module] = (ensure(one, console), one.title)
+    lines = ["| us of CPU a call | bare | round | added | out | added |", "|---|---|---|---|---|---|"]
+    for module, (python, title) in places.items():
+        lines.append(row(title, measure(python, module)))
+        console.print(lines[-1], highlight=False)
+    lines += [
+        "",
+        f"A turn with {CALLS + 1} calls less a turn with one, divided by {CALLS}; Python {sys.version.split()[0]}.",
+    ]
+    if not names:
+        page = PAGE.read_text("utf-8")
+        head, _, rest = page.partition(MARKS[0])
+        text = "\n".join([*lines, ""])
+        PAGE.write_text(f"{head}{MARKS[0]}{text}{MARKS[1]}{rest.partition(MARKS[1])[2]}", "utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
