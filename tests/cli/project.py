@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -135,6 +136,8 @@ class Project:
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
+        # Python takes a module of the same length, written within the same second, for the one that it compiled.
+        Path(cache_from_source(str(path))).unlink(missing_ok=True)
         return path
 
     def run(self, *words: str, stdin: str = "", code: int | None = 0) -> Ran:

@@ -98,7 +98,7 @@ def test_lint_needs_no_crib_where_paths_are_named(team: Team) -> None:
 
 
 def test_what_scripts_need_is_told_where_it_is_not_installed(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
-    team.write("team/clerk.yaml", "model: x\ninstructions: y\ntools: ['*', builtin.run_script]\n")
+    team.write("team/clerk.yaml", "model: test/one\ninstructions: y\ntools: ['*', builtin.run_script]\n")
     assert "nothing is wrong" in team.inside("agents", "lint").out
     assert team.inside("agents", "show", "clerk", "--json").json["warnings"] == []
     monkeypatch.setitem(sys.modules, "pydantic_monty", None)

@@ -51,6 +51,13 @@ def test_a_tool_of_a_file_that_the_crib_does_not_have_leads_to_the_command_that_
     assert "toolcrib tools call text-stats.count, or name its file in `sources` of crib.yaml" in ran.err
 
 
+def test_why_says_that_no_agent_has_the_name_it_was_given(project: Project) -> None:
+    ran = project.run("why", "find", "-a", "order=7", "--agent", "nobody")
+    assert ran.out.startswith("allow by")
+    assert "No agent of this crib is called nobody" in ran.err
+    assert "agent" not in project.run("why", "find", "-a", "order=7").err
+
+
 def test_why_takes_arguments_as_call_does(project: Project) -> None:
     assert project.run("why", "refund", "-a", "order=7", "-a", "cents=5", code=3).out.startswith("ask by default")
     assert "is no JSON" in project.run("why", "refund", "{order: 7}", code=2).err

@@ -42,6 +42,24 @@ def test_each_line_is_a_message_and_a_restart_leaves_the_conversation_with_whom_
     assert team.paid == ["500"]
 
 
+@requirement("console.waterfall.2")
+def test_what_a_model_was_sent_is_shown_afterwards(team: Team) -> None:
+    team.run("chat", "-s", "s-1", stdin="hello\nmoney back\n", code=3)
+    out = team.inside("sessions", "prompt", "s-1").out
+    assert out.startswith("billing, turn 2, asked ")
+    assert "support handed over to billing: a refund" in out
+    turns = team.inside("sessions", "watch", "s-1", "--no-follow", "--json").lines
+    second = [event["seq"] for event in turns if event["kind"] == "turn_started"][1]
+    out = team.inside("sessions", "prompt", "s-1", str(second)).out
+    assert "1 messages as in the request before" in out
+    assert "\nuser\nmoney back\n" in out
+    assert "\nuser\nhello\n" not in out
+    assert "\nuser\nhello\n" in team.inside("sessions", "prompt", "s-1", str(second), "--all").out
+    prompt = team.inside("sessions", "prompt", "s-1", str(second), "--json").json
+    assert (prompt["agent"], prompt["exact"], prompt["same"]) == ("support", True, 1)
+    assert "tells of no request" in team.inside("sessions", "prompt", "s-1", "1", code=1).err
+
+
 def test_a_file_is_read_as_a_pipe_is_and_commands_work_in_it(team: Team) -> None:
     path = team.write("said.txt", "/help\n/agents\n/tools\nhello\n/usage\n/agent nobody\n/nothing\n/quit\nnot read\n")
     with path.open() as file, team.start("chat", stdin=file.fileno()) as process:

@@ -43,7 +43,8 @@ agents:
   default: support
   models: {fast: openai:gpt-5, test: {scripted: script.yaml}}
   providers: {local: {base_url: "http://127.0.0.1:1"}}
-serve: {host: 0.0.0.0, port: 0, hosts: [a], auth: {keys: store, jwt: {issuer: a, audience: b}}, limits: {rate: 3/h}}
+serve:
+  {host: 0.0.0.0, port: 0, hosts: [a], auth: {keys: store, jwt: {issuer: "https://a", audience: b}}}
 """
 
 BAD = [
@@ -63,7 +64,7 @@ BAD = [
     "agents: {files: team, modles: {}}",
     "serve: {prt: 1}",
     "serve: {port: 99999}",
-    "serve: {auth: {jwt: {issuer: x}}}",
+    "serve: {auth: {jwt: {issuer: 'https://x.example'}}}",
     "namespace_aliases: [a]",
 ]
 

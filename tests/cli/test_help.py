@@ -1,12 +1,16 @@
 """A terminal of 80 columns is enough: no line of `--help` is cut, and no word of a table is broken."""
 
+import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
 import typer
 from typer.core import TyperGroup
 
+from tests.requirements import requirement
 from toolcrib.cli.app import app
 from toolcrib.cli.terminal import Choice, Terminal
 
@@ -42,3 +46,28 @@ def test_a_table_that_would_break_words_is_told_line_by_line(
     lines = [" ".join(line.split()) for line in re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()]
     assert next(line for line in lines if line) == " ".join(first.split())
     assert any("shop.refund?" in line for line in lines)
+
+
+@requirement("adoption.look.2")
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("words", "problem", "where"),
+    [
+        (("frobnicate",), "No such command 'frobnicate'", "toolcrib"),
+        (("call",), "Missing argument 'TOOL'", "toolcrib call"),
+        (("tools", "list", "--zzzz"), "No such option: --zzzz", "toolcrib tools list"),
+    ],
+)
+def test_words_that_fit_no_command_are_an_error_like_any_other(
+    words: tuple[str, ...], problem: str, where: str
+) -> None:
+    for more in ((), ("--json",)):
+        argv = [sys.executable, "-m", "toolcrib", *more, *words]
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (2, "")
+        hint = f"`{where} --help` shows what there is"
+        if more:
+            error = json.loads(done.stderr)["error"]
+            assert (error["code"], error["message"], error["hint"]) == ("usage", problem, hint)
+        else:
+            assert done.stderr == f"Error: {problem}\nNext:  {hint}\n"

@@ -85,6 +85,27 @@ def test_a_crib_begins_with_a_server(tmp_path: Path, project: Project) -> None:
     assert {tool["effect"] for tool in tools if tool["name"] == "echo"} == {"read"}
 
 
+@requirement("gateway.settings.1")
+def test_every_setting_of_a_server_can_be_given_on_the_command_line(project: Project) -> None:
+    options = ["limits.output_bytes=9000", "limits.wait_s=60", "tasks=false", "prefix=", "most_tools=7", "account=true"]
+    words = [word for option in options for word in ("--set", option)]
+    project.run("mcp", "add", "away", "http://127.0.0.1:9/mcp", *words)
+    (*_, entry) = yaml.safe_load((project.folder / "crib.yaml").read_text())["sources"]
+    assert entry == {
+        "mcp": "http://127.0.0.1:9/mcp",
+        "name": "away",
+        "limits": {"output_bytes": 9000, "wait_s": 60},
+        "tasks": False,
+        "prefix": "",
+        "most_tools": 7,
+        "account": True,
+    }
+    before = (project.folder / "crib.yaml").read_text()
+    wrong = project.run("mcp", "add", "other", "http://127.0.0.1:9/mcp", "--no-check", "--set", "start=3", code=2)
+    assert "start: Extra inputs are not permitted" in wrong.err
+    assert (project.folder / "crib.yaml").read_text() == before
+
+
 def test_a_name_is_taken_once(project: Project) -> None:
     project.run("mcp", "add", "away", "http://127.0.0.1:9/mcp", "--no-check")
     ran = project.run("mcp", "add", "away", "http://127.0.0.1:9/other", "--no-check", code=1)

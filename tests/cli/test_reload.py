@@ -235,3 +235,22 @@ def test_the_log_is_json_where_that_is_asked_for(door: Project, words: tuple[str
 @requirement("project.log.1")
 def test_an_unknown_form_of_the_log_is_refused(door: Project) -> None:
     assert "it is text or json" in door.run("serve", "--log-format", "xml", code=2).err
+
+
+@requirement("findings.shown.1")
+def test_what_does_nothing_is_told_when_files_are_read_again(door: Project) -> None:
+    with serving(door) as (process, _):
+        door.write("crib.yaml", config('policy: {rules: [{deny: "door.wrod"}]}\n'))
+        hang_up(process, LOADED)
+        assert process.stderr is not None
+        assert "denies a tool that does not exist, did you mean 'door.word'? [NO_TOOL]" in process.stderr.readline()
+
+
+@requirement("findings.shown.1", "findings.config.7")
+def test_what_does_nothing_is_told_with_the_line_of_the_file_that_was_read_again(door: Project) -> None:
+    door.write("crib.yaml", config("declare: {door.wrod: {effect: read}}\n"))
+    with serving(door) as (process, told), Client(told) as client:
+        assert [one["line"] for one in client.http.get("/findings").json()["items"]] == [3]
+        door.write("crib.yaml", "# a remark\n\n" + config("declare: {door.wrod: {effect: read}}\n"))
+        hang_up(process, LOADED)
+        assert [one["line"] for one in client.http.get("/findings").json()["items"]] == [5]

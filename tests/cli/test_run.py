@@ -245,3 +245,72 @@ def test_a_person_may_go_on_with_any_agent_that_exists(tmp_path: Path) -> None:
     assert team.inside("run", "support", "hi", "-s", "s-1").out == "Support.\n"
     assert "did you mean clerk?" in team.inside("run", "clerks", "hi", "-s", "s-1", code=2).err
     assert team.inside("run", "clerk", "hi", "-s", "s-1").out == "Clerk.\n"
+
+
+# What a run was given, in another process
+
+
+@pytest.fixture
+def two_models(tmp_path: Path) -> Team:
+    """A team whose definitions name one model, and a second one that says something else at the end."""
+    turns = {"support": [calls(TO_BILLING)], "billing": [calls(REFUND)]}
+    team = Team(tmp_path, support=turns["support"], billing=[*turns["billing"], says("The one of the file.")])
+    team.write("other.json", json.dumps(turns | {"billing": [*turns["billing"], says("The one that was chosen.")]}))
+    text = (team.folder / "crib.yaml").read_text()
+    team.write("crib.yaml", text.replace('{"test/*"', '{own: {scripted: other.json}, "test/*"'))
+    return team
+
+
+@requirement("agents.run.15")
+@pytest.mark.parametrize("agent", ["support", "billing"])
+@pytest.mark.parametrize("chosen", [["--model", "own"], ["--script", "other.json"]])
+def test_a_run_keeps_its_model_in_the_process_that_goes_on_with_it(
+    two_models: Team, agent: str, chosen: list[str]
+) -> None:
+    two_models.run("run", agent, "money back", *chosen, code=3)
+    assert two_models.run("answer", two_models.asked(), "accept").out == "paid 500\nThe one that was chosen.\n"
+
+
+@requirement("agents.run.15")
+def test_a_run_keeps_its_limit_of_turns_in_the_process_that_goes_on_with_it(two_models: Team) -> None:
+    two_models.run("run", "support", "money back", "-s", "s-1", "--max-turns", "1", code=3)
+    two_models.run("answer", two_models.asked(), "accept", code=None)
+    assert "was stopped: max_rounds" in two_models.inside("run", "--resume", "s-1", code=1).err
+
+
+@requirement("agents.run.15")
+def test_a_model_that_the_next_process_does_not_have_ends_the_run_and_no_other_speaks(two_models: Team) -> None:
+    script = two_models.write("gone.json", (two_models.folder / "other.json").read_text())
+    two_models.run("run", "billing", "money back", "-s", "s-1", "--script", "gone.json", code=3)
+    Path(script).unlink()
+    two_models.run("answer", two_models.asked(), "accept", code=None)
+    shown = two_models.inside("run", "--resume", "s-1", code=1)
+    assert "gone.json cannot be read" in shown.err
+    assert "The one" not in shown.out
+
+
+@requirement("agents.run.15")
+def test_a_message_that_waits_keeps_its_model_for_whoever_takes_it(two_models: Team) -> None:
+    team = two_models
+    team.run("run", "billing", "money back", "-s", "s-1", code=3)
+    team.write("third.json", json.dumps({"support": [says("The third one.")]}))
+    team.run("run", "support", "and I?", "-s", "s-1", "--script", "third.json", code=3)
+    team.run("answer", team.asked(), "accept", code=None)
+    assert "The third one." in team.inside("run", "--resume", "s-1").out
+
+
+@requirement("agents.run.15")
+def test_a_run_that_results_wake_speaks_with_the_model_of_the_run_before(tmp_path: Path) -> None:
+    begin = ("call_agent", {"agent": "billing", "prompt": "pay", "mode": "background"})
+    team = Team(tmp_path, support=[], billing=[])
+    script = {
+        "support": [calls(begin), says("I have begun."), says("It is paid.")],
+        "billing": [calls(REFUND), says("paid")],
+    }
+    team.write("other.json", json.dumps(script))
+    team.run("run", "support", "pay it back", "--script", "other.json", code=3)
+    assert team.run("answer", team.asked(), "accept").out == "paid 500\nIt is paid.\n"
+
+
+def test_what_is_resumed_keeps_what_it_was_given(two_models: Team) -> None:
+    assert "began with" in two_models.inside("run", "--resume", "s-1", "--model", "own", code=2).err

@@ -32,6 +32,15 @@ def test_a_wrong_time_is_an_error_that_says_what_to_write(project: Project) -> N
         assert (done.code != 0, text in done.err) == (True, True)
 
 
+@requirement("schedules.call.7", "findings.words.7")
+def test_a_session_that_is_not_there_and_a_time_that_is_past_are_told(project: Project) -> None:
+    project.run("call", "find", "-a", "order=1", "--session", "s-1")
+    assert "No such session: s-2" in project.run("schedules", "list", "--session", "s-2", code=1).err
+    words = ("schedules", "add", "s-1", "find", '{"order": "7"}', "--at", "2001-01-01T00:00Z")
+    assert "is called at once, since its time is past" in project.run(*words).err
+    assert "No calls of a tool 'fnd'" in project.run("audit", "--tool", "fnd").err
+
+
 @requirement("schedules.call.7")
 def test_a_call_that_is_due_is_made_by_the_next_program(project: Project) -> None:
     project.run("call", "find", "-a", "order=1", "--session", "s-1")

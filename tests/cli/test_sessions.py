@@ -116,4 +116,4 @@ def test_a_session_is_exported_deleted_and_imported_again(project: Project) -> N
     assert "toolcrib.delete_session" in project.run("audit").out
     assert project.run("sessions", "import", "s-1.jsonl", "--owner", "eve", "--json").json["owner"] == "eve"
     assert "There is a session 's-1'" in project.run("sessions", "import", "s-1.jsonl", code=1).err
-    assert "folded: log and index agree" in project.run("store", "verify").out
+    assert "folded: log, index and roll-ups agree" in project.run("store", "verify").out

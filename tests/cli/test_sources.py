@@ -46,9 +46,10 @@ async def test_sources_of_a_running_server_are_managed_from_the_command_line() -
     async with crib, serving(crib, sources=ManagedSources(crib, SourceRules(programs=True))) as place:
         at = ("--url", place.url)
         ok = f"one: ok, {len(offers.TOOLS) + 3} tools\n"
-        assert await run("add", "one", *at, "--", *LIGHT) == (0, ok)
+        assert await run("add", "one", *at, "--set", "limits.output_bytes=9000", "--", *LIGHT) == (0, ok)
         code, out = await run("list", *at, "--json")
         rows: Any = {row["name"]: row for row in json.loads(out)}
+        assert rows["one"]["entry"]["limits"] == {"output_bytes": 9000}
         assert (code, rows["one"]["origin"], rows["one"]["status"]) == (0, "added", "ok")
         code, out = await run("test", "one", *at)
         assert (code, "one answers" in out) == (0, True)

@@ -40,7 +40,7 @@ def test_log_and_index_agree(project: Project) -> None:
     question = project.wait_for_refund()["question"]["id"]
     project.run("call", "send", code=3)
     project.run("answer", question, "accept")
-    assert "3 sessions folded: log and index agree." in project.run("store", "verify").out
+    assert "3 sessions folded: log, index and roll-ups agree." in project.run("store", "verify").out
 
 
 def test_an_index_that_lies_is_found(project: Project) -> None:
@@ -144,7 +144,7 @@ def test_an_index_that_lies_is_made_anew_from_the_log_and_calls_go_on(project: P
     sql(project, statement)
     project.run("store", "verify", code=1)
     assert "from the log." in project.run("store", "rebuild").out
-    assert "log and index agree" in project.run("store", "verify").out
+    assert "log, index and roll-ups agree" in project.run("store", "verify").out
     after = sql(project, "SELECT id, session, tool, effect, state, attempt, code, done_seq FROM calls ORDER BY id")
     assert after == before
     assert project.run("answer", waiting["question"]["id"], "accept", "--json").json["data"] == "paid 500"
@@ -215,3 +215,15 @@ def test_a_copy_without_its_wal_is_used_once_its_loss_is_accepted(project: Proje
     assert "without its -wal" in project.run("sessions", "list", code=1).err
     project.run("store", "rebuild", "--accept-loss")
     assert "1 session folded" in project.run("store", "verify").out
+
+
+@requirement("console.overview.3")
+def test_roll_ups_that_lie_are_found_and_made_anew(project: Project) -> None:
+    project.run("call", "find", "-a", "order=1")
+    assert project.run("store", "verify").err == ""
+    with closing(sqlite3.connect(project.folder / "shop.db")) as db, db:
+        assert db.execute("UPDATE rollups SET count = count + 1 WHERE cube = 'hours' AND what = 'call'").rowcount
+    db.close()
+    assert "the log says 1, the roll-up 2" in project.run("store", "verify", code=1).out
+    assert "0 of 1 session, and the roll-ups rebuilt from the log." in project.run("store", "rebuild").out
+    project.run("store", "verify")

@@ -35,6 +35,7 @@ store: sqlite:///shop.db
 ALONE = {
     "sessions list": "",
     "sessions show": "{session}",
+    "sessions prompt": None,  # it wants an agent that was asked something; see test_sessions
     "sessions watch": "{session} --no-follow",
     "sessions export": "{session} out.jsonl --force",
     "sessions import": "exported.jsonl --id copy-{number}",
@@ -43,6 +44,7 @@ ALONE = {
     "approvals show": "{question}",
     "approvals watch": None,  # it goes on until it is stopped
     "audit list": "",
+    "stats": "",
     "audit verify": "audit.jsonl --log --partial",
     "store check": "",
     "store verify": "",
@@ -69,7 +71,7 @@ WHOLE = (
     ("mcp remove", "mcp logs", "mcp refresh", "mcp restart"),
     ("sources list", "sources add", "sources test", "sources disable", "sources enable"),
     ("sources refresh", "sources remove"),
-    ("connect", "accounts list", "accounts remove", "init", "demo", "guard"),
+    ("connect", "accounts list", "accounts remove", "init", "demo", "guard", "install", "uninstall"),
     ("tools list", "tools show", "tools accept", "tools lint", "tools test", "tools call", "tools health"),
     ("tools migrate", "tools rollback", "tools diff", "tools new"),
     ("agents list", "agents show", "agents lint", "agents graph"),

@@ -1,9 +1,11 @@
 """Projects with mistakes: the commands that check one find each of them, at its line, and nothing else."""
 
 import json
+import os
 import re
 import shutil
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -27,7 +29,8 @@ class WrongProject(Team):
         """What the three commands find: the command, where it is, and its code; or what makes a command give up."""
         found = set()
         for group, command in (("policy", "check"), ("tools", "lint"), ("agents", "lint")):
-            ran = self.inside(group, command, "--json", code=None)
+            with mock.patch.dict(os.environ):  # a project may have a `.env`
+                ran = self.inside(group, command, "--json", code=None)
             if ran.code == 2:
                 found |= {f"error {line}" for line in self._told(ran.err)}
             else:
@@ -39,7 +42,8 @@ class WrongProject(Team):
 
     def _listed(self, group: str, data: dict[str, list[dict[str, object]]]) -> list[str]:
         if group != "tools":
-            return [f"{one.get('file', '-')}:{one.get('line', '-')} {one['code']}" for one in data["findings"]]
+            told = [one for one in data["findings"] if one["severity"] != "info"]
+            return [f"{one.get('file', '-')}:{one.get('line', '-')} {one['code']}" for one in told]
         return [
             f"{Path(str(file['path'])).relative_to(self.folder.resolve())}:{problem['line']} {problem['code']}"
             for file in data["files"]
@@ -48,7 +52,9 @@ class WrongProject(Team):
         ]
 
 
-@requirement("findings.projects.1", "findings.config.2")
+@requirement("findings.projects.1", "findings.config.2", "findings.config.3", "findings.config.4")
+@requirement("findings.policy.7", "findings.agents.4", "findings.tools.10", "findings.tools.11")
+@requirement("findings.config.6", "findings.config.7", "findings.config.8", "findings.config.9", "findings.policy.8")
 @pytest.mark.parametrize("name", nonempty(NAMES))
 def test_every_mistake_of_a_wrong_project_is_found(name: str, tmp_path: Path) -> None:
     expected = (PROJECTS / name / "expected").read_text("utf-8").split("\n")
@@ -57,3 +63,22 @@ def test_every_mistake_of_a_wrong_project_is_found(name: str, tmp_path: Path) ->
 
 def test_there_are_more_than_twenty_of_them() -> None:
     assert len(NAMES) > 20
+
+
+@requirement("findings.config.7")
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "sources:\n  - {mcp: python -c pass, limits: {timeout: 5}}\n",
+            "crib.yaml:2: limits: unknown key 'timeout'; did you mean 'timeout_s'?",
+        ),
+        ("sources: [ops_tools.py]\nstore: sqlite://shop.db\n", "crib.yaml:2: 'sqlite://shop.db' names no file"),
+    ],
+)
+def test_a_mistake_is_told_with_its_own_line_and_the_keys_of_its_own_section(
+    text: str, told: str, tmp_path: Path
+) -> None:
+    project = WrongProject(tmp_path, "rule-of-no-tool")
+    project.write("crib.yaml", text)
+    assert told in project.inside("policy", "check", code=2).err

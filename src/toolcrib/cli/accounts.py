@@ -23,6 +23,7 @@ from toolcrib.errors import Refused, ToolFailure
 
 if TYPE_CHECKING:
     from toolcrib.accounts import Accounts, AuthorizationReply, ConnectedAccount
+    from toolcrib.crib import Crib
 
 app = group("accounts", "List and remove the accounts that owners connected.")
 COLUMNS = ("Account", "Owner", "Scopes", "Connected", "Token")
@@ -44,6 +45,21 @@ async def _accounts(terminal: Terminal) -> AsyncIterator[Accounts]:
         raise CommandError("A store in memory keeps no accounts", advice)
     async with opened(crib.store, make=True):
         yield crib.accounts
+
+
+@asynccontextmanager
+async def accounts_at_hand(crib: Crib) -> AsyncIterator[None]:
+    """What owners of a crib connected can be used meanwhile, though the crib is not started; its store is not made."""
+    from toolcrib.cli.store_choice import missing, opened
+    from toolcrib.store import open_store
+
+    if not crib.accounts.settings:
+        yield
+        return
+    store = crib.store if missing(crib.store) is None else open_store("memory:")
+    crib.accounts.keep_in(store)
+    async with opened(store):
+        yield
 
 
 async def connect(

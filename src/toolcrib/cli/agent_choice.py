@@ -4,37 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from toolcrib.agent import Agent, Agents, Model, ModelError
+from toolcrib.agent import Agent, Agents, ModelError
+from toolcrib.agent.runtime import SCRIPT
 from toolcrib.cli.config.mistakes import Mistake
 from toolcrib.cli.terminal import CommandError, Terminal
 
 if TYPE_CHECKING:
     from toolcrib.crib import Crib
-
-
-class ModelOverride(Agents):
-    """The same agents, all of which speak with one model where one is chosen."""
-
-    def __init__(self, agents: Agents, script: Model | None, **changes: Any) -> None:
-        changes = {name: value for name, value in changes.items() if value is not None}
-        super().__init__([replace(agent, **changes) for agent in agents.registry.values()], default=agents.default)
-        self._before = agents
-        self._chosen = script
-        if "model" in changes:
-            self._chosen = agents.named(changes["model"]) or self._providers(changes["model"])
-
-    def model_of(self, agent: Agent) -> Model:
-        """The model that an agent speaks with."""
-        return self._chosen or self._before.model_of(agent)
-
-    async def stop(self) -> None:
-        """Lets go of all runs, and of the models."""
-        await super().stop()
-        await self._before.stop()
 
 
 def agents_of(terminal: Terminal, crib: Crib) -> Agents:
@@ -52,25 +31,26 @@ def agents_of(terminal: Terminal, crib: Crib) -> Agents:
 
 
 def recast(terminal: Terminal, crib: Crib, model: str | None, script: str | None, max_turns: int | None) -> None:
-    """Override the models of a crib's agents before it starts.
+    """Override what the definitions of a crib's agents say, for the runs of this command.
 
     Raises:
         CommandError: it has none, or there is no such script or model.
     """
     agents = agents_of(terminal, crib)
-    if (model, script, max_turns) != (None, None, None):
-        if model is not None and script is not None:
-            raise CommandError("--model and --script are two models", "leave one out")
-        scripted = None if script is None else _script(script)
-        with _named():
-            crib.agents = ModelOverride(agents, scripted, model=model, max_turns=max_turns)
+    if model is not None and script is not None:
+        raise CommandError("--model and --script are two models", "leave one out")
+    if script is not None:
+        _check_script(script)
+        model = f"{SCRIPT}{Path(script).resolve()}"
+    with _named():
+        agents.override(model=model, max_turns=max_turns)
 
 
-def _script(path: str) -> Model:
+def _check_script(path: str) -> None:
     from toolcrib.cli.config import agents as config_agents
 
     try:
-        return config_agents.script(Path(path))
+        config_agents.script(Path(path))
     except Mistake as wrong:
         raise CommandError(f"--script: {wrong}", "it is JSON or YAML: {agent: [{text: ...}]}") from None
 
@@ -92,8 +72,10 @@ def able(agents: Agents, name: str) -> None:
         CommandError: there is none of that name, or none of its model's.
         Refused: it has no model.
     """
+    agent = known(agents, name)
     with _named():
-        agents.model_of(known(agents, name))
+        if agents.overrides.model is None:
+            agents.model_of(agent)
 
 
 def known(agents: Agents, name: str) -> Agent:

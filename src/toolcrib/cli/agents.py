@@ -180,6 +180,7 @@ async def lint(
 
 async def _held_against_tools(terminal: Terminal, report: LoadReport) -> list[Finding]:
     """Return the findings that need the tools of the crib, where there is a crib that loads."""
+    from toolcrib.agent import Agents
     from toolcrib.agent.review import review
     from toolcrib.cli.config.document import NAME
     from toolcrib.cli.tools import stocked
@@ -190,7 +191,9 @@ async def _held_against_tools(terminal: Terminal, report: LoadReport) -> list[Fi
         return []  # a crib whose agents do not hold does not load
     try:
         async with stocked(terminal.crib) as crib:
-            findings = review(report.definitions, all_tools(crib)) if report.definitions else agent_findings(crib)
+            if not report.definitions or not isinstance(crib.agents, Agents):
+                return list(tempered(crib, agent_findings(crib)))
+            findings = review(report.definitions, all_tools(crib), crib.agents.model_of)
             return list(tempered(crib, findings))
     except (CommandError, ToolcribError) as error:
         terminal.say(f"The tools of the crib are not known, so selectors are not checked: {error}", "yellow")

@@ -41,6 +41,7 @@ class Announcement(NamedTuple):
             terminal.say("This runs as root: whatever goes wrong in it does so as root.", "yellow")
         self._who(terminal)
         terminal.say("Ctrl-C stops.", "dim")
+        terminal.ready()
 
     def _endpoints(self, terminal: Terminal, site: Site) -> None:
         from toolcrib.serve.http import API, MCP

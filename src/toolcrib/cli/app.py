@@ -22,7 +22,8 @@ from toolcrib.cli.command import (
     leave,
     perform,
 )
-from toolcrib.cli.terminal import Choice, Terminal
+from toolcrib.cli.known_variables import misspelt
+from toolcrib.cli.terminal import Choice, CommandError, Terminal
 
 COMMANDS = {
     "init": "init:init",
@@ -33,6 +34,7 @@ COMMANDS = {
     "chat": "chat:chat",
     "why": "policy:why",
     "schema": "schema:schema",
+    "stats": "stats:stats",
     "sweep": "store:sweep",
     "worker": "worker:worker",
     "serve": "serve:serve",
@@ -48,11 +50,16 @@ COMMANDS = {
     "mcp": "mcp:app",
     "sources": "sources:app",
     "guard": "guard:guard",
+    "install": "install:install",
+    "uninstall": "install:uninstall",
     "keys": "keys:app",
     "connect": "accounts:connect",
     "accounts": "accounts:app",
 }
 """Each command and each group of commands: its module, by its whole name or its name here, and what of it is meant."""
+
+_USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
+"""What a command line that fits no command raises; typer exports only what is made of it."""
 
 SERVERS = ("worker", "serve", "demo")
 """The commands that run for long."""
@@ -140,6 +147,8 @@ def _shared(  # noqa: PLR0913 - the options that every command takes
 ) -> None:
     if trust:
         os.environ["TOOLCRIB_TRUST"] = "1"
+    for name, meant in misspelt():
+        print(f"The variable {name} does nothing: did you mean {meant}?", file=sys.stderr)
     ctx.obj = {"crib": crib, "store": store, "engine": engine, "json": json, "debug": debug}
     if ctx.invoked_subcommand is None:
         from toolcrib.cli.overview import overview
@@ -153,9 +162,24 @@ def run() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal that cannot show a character shows its code
             stream.reconfigure(errors="backslashreplace")
-    code = 0
     try:
-        app()
+        code = app(prog_name="toolcrib", standalone_mode=False)
     except SystemExit as ending:
         code = ending.code if isinstance(ending.code, int) else 1
-    leave(code)
+    except typer.Abort:
+        code = 1
+    except _USAGE_ERROR as error:
+        code = _explain(error)
+    leave(code if isinstance(code, int) else 0)
+
+
+def _explain(error: Any) -> int:
+    """Tell of words that fit no command as of any other error; a group that was named alone shows its help."""
+    text = error.format_message()
+    if text.startswith("Usage:"):
+        error.show()
+        return int(error.exit_code)
+    path = "toolcrib" if error.ctx is None else error.ctx.command_path
+    problem = CommandError(text.rstrip("."), f"`{path} --help` shows what there is", exit_code=error.exit_code)
+    Terminal(Choice(None), json="--json" in sys.argv).trouble(problem)
+    return problem.exit_code

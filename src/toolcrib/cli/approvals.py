@@ -12,9 +12,9 @@ import typer
 from toolcrib.cli.command import WAITING, command, group
 from toolcrib.cli.completion import complete_question, complete_session
 from toolcrib.cli.display.event_lines import moment, span
-from toolcrib.cli.display.passages import passages, without_passages
 from toolcrib.cli.questions import AnswerInput, PendingQuestion, agreed, asked_by_id, data, give, wanted
 from toolcrib.cli.terminal import Cell, CommandError, Terminal, compact, exact, short
+from toolcrib.origins.passages import passages, without_passages
 
 if TYPE_CHECKING:
     from toolcrib._call.history import History

@@ -102,7 +102,8 @@ async def list_audit(  # noqa: PLR0913 - the options of a command
             async for entry in entries:
                 terminal.text("  ".join(_text(cell) for cell in _row(entry)), _style(entry))
         else:
-            _table(terminal, sorted([entry async for entry in entries], key=lambda entry: entry["ended_at"]))
+            listed = sorted([entry async for entry in entries], key=lambda entry: entry["ended_at"])
+            _table(terminal, listed, tool)
 
 
 class _AuditReader:
@@ -185,11 +186,11 @@ def _time(text: str) -> float:
 # How it looks
 
 
-def _table(terminal: Terminal, entries: Sequence[Mapping[str, Any]]) -> None:
+def _table(terminal: Terminal, entries: Sequence[Mapping[str, Any]], tool: str | None) -> None:
     if entries:
         terminal.table(COLUMNS, [_row(entry) for entry in entries])
     else:
-        terminal.say("No calls.")
+        terminal.say("No calls." if tool is None else f"No calls of a tool '{tool}': `toolcrib tools list` shows them.")
 
 
 def _row(entry: Mapping[str, Any]) -> tuple[Cell, ...]:

@@ -63,7 +63,7 @@ async def call(  # noqa: PLR0913 - the options of a command
     values = read_arguments(arguments)
     async with at_work(terminal.crib, waits=False) as crib:
         if tool not in crib.catalog.view(("*",)).names:
-            await crib.stock.arrive(tool, SOURCE_S)
+            await crib.registry.arrive(tool, SOURCE_S)
         known = await _known(terminal, crib, tool, session)
         values |= dict(pair(text, known) for text in arg or ())
         opened = await open_session(crib, session, owner, namespace)
@@ -101,7 +101,7 @@ async def answer(  # noqa: PLR0913 - the options of a command
     edited = read_object(args, "--args") if args is not None else None
     async with at_work(terminal.crib, waits=False) as crib:
         pending = await asked_by_id(crib, question, SHOWN)
-        await crib.stock.arrive(pending.row.tool, SOURCE_S)
+        await crib.registry.arrive(pending.row.tool, SOURCE_S)
         if edited is not None:
             edited = {**pending.question.arguments, **edited}
         # Who says the same again, after a lost connection say, gets the same outcome.

@@ -40,5 +40,5 @@ async def chat(  # noqa: PLR0913 - the options of a command
         agents = agents_of(terminal, crib)
         able(agents, agent or agents.default)
         id = session or f"chat-{secrets.token_hex(4)}"
-        talk = await conversation(terminal, crib, id, owner, namespace, names=True)
-        return await ChatLoop(talk, agents, agent).run()
+        follower = await conversation(terminal, crib, id, owner, namespace, names=True)
+        return await ChatLoop(follower, agents, agent).run()

@@ -72,9 +72,9 @@ class _Quit(Exception):
 class ChatLoop:
     """One person at a terminal, or a pipe, and the agents."""
 
-    def __init__(self, talk: ConversationFollower, agents: Agents, agent: str | None) -> None:
-        self.terminal = talk.terminal
-        self.talk = talk
+    def __init__(self, follower: ConversationFollower, agents: Agents, agent: str | None) -> None:
+        self.terminal = follower.terminal
+        self.follower = follower
         self.agents = agents
         self.next: str | None = agent
         self.code = 0
@@ -89,7 +89,7 @@ class ChatLoop:
         loop.add_signal_handler(signal.SIGINT, self._press)
         try:
             self._greet()
-            await self._show(self.talk.follow())
+            await self._show(self.follower.follow())
             while True:
                 await self._once()
         except _Quit:
@@ -103,34 +103,34 @@ class ChatLoop:
         """One line, or something that happened meanwhile."""
         text = await self._typed()
         if text is None:
-            await self._show(self.talk.follow())
+            await self._show(self.follower.follow())
         elif text.startswith("/"):
             await self._command(*text[1:].split(maxsplit=1))
         elif text.strip():
             agent, self.next = self.next, None
-            await self._show(self.talk.say(text, agent))
-            if self.talk.queued:
+            await self._show(self.follower.say(text, agent))
+            if self.follower.queued:
                 self.terminal.say("It is read when the question is answered; /answer asks it again.", "yellow")
 
     async def _show(self, work: Coroutine[Any, Any, None]) -> None:
         """Shows what the agents do. Ctrl-C cancels it, and the conversation can go on."""
-        before = self.talk.stand
+        before = self.follower.stand
         self._working = asyncio.ensure_future(work)
         try:
             await self._working
         except asyncio.CancelledError:
-            await self.talk.interrupt()
+            await self.follower.interrupt()
         except Refused as refused:
-            self.talk.hide()
+            self.follower.hide()
             self.terminal.say(f"{refused.message}{f' ({refused.hint})' if refused.hint else ''}", "red")
             self.code = FAILED
             return
         finally:
             self._working = None
-        if self.talk.stand != before:
-            self.talk.report()
-        if self.talk.stand != before or self.talk.code == WAITING:
-            self.code = self.talk.code
+        if self.follower.stand != before:
+            self.follower.report()
+        if self.follower.stand != before or self.follower.code == WAITING:
+            self.code = self.follower.code
 
     # Keys
 
@@ -144,7 +144,7 @@ class ChatLoop:
             self.terminal.err.print(styled("you: ", "bold green"), end="")
             self.terminal.err.file.flush()
         self._typing = typing = asyncio.ensure_future(self._keys.line())
-        stirring = asyncio.ensure_future(self.talk.stirring())
+        stirring = asyncio.ensure_future(self.follower.stirring())
         try:
             await asyncio.wait({typing, stirring}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -195,8 +195,8 @@ class ChatLoop:
         if name == "agent":
             self._change(word.strip())
         elif name == "answer":
-            self.talk.left.clear()
-            await self._show(self.talk.follow())
+            self.follower.left.clear()
+            await self._show(self.follower.follow())
         elif name in does:
             await does[name]()
         else:
@@ -213,11 +213,11 @@ class ChatLoop:
 
     async def _tools(self) -> None:
         agent = self.agents.registry.get(self._active)
-        for one in () if agent is None else sight(self.agents, self.talk.session, agent).tools:
+        for one in () if agent is None else sight(self.agents, self.follower.session, agent).tools:
             self.terminal.text(f"{one.name:<24} {short(one.description)}".rstrip())
 
     async def _usage(self) -> None:
-        for name, used in (await self.talk.used()).items():
+        for name, used in (await self.follower.used()).items():
             self.terminal.text(f"{name:<16} {spent(used.data())}")
 
     def _change(self, name: str) -> None:
@@ -230,18 +230,20 @@ class ChatLoop:
     @property
     def _active(self) -> str:
         """Who answers the next message."""
-        return self.next or self.talk.conversation.line.active or self.agents.default
+        return self.next or self.follower.conversation.line.active or self.agents.default
 
     # Beginning and end
 
     def _greet(self) -> None:
         """Show who answers, and the last messages of a conversation that goes on."""
-        requested, active = self.next, self.talk.conversation.line.active
+        requested, active = self.next, self.follower.conversation.line.active
         if active:
             self.next = None
         if self.terminal.interactive:
-            self.terminal.say(f"{self._active} in session {self.talk.session.id}; /help lists what may be typed", "dim")
-        for event in self.talk.past[-LAST:]:
+            self.terminal.say(
+                f"{self._active} in session {self.follower.session.id}; /help lists what may be typed", "dim"
+            )
+        for event in self.follower.past[-LAST:]:
             who = "you" if event.fields["role"] == "user" else event.fields.get("agent", "")
             self.terminal.say(f"{who}: {short(event.fields['content'], 400)}", "dim")
         if active and requested not in (None, active):
@@ -250,11 +252,11 @@ class ChatLoop:
     async def _leave(self) -> None:
         """Says what all of it took, and how to go on."""
         if not self.terminal.interactive and self.code != INTERRUPTED:
-            await self._show(self.talk.follow(background=True))
-        if self.talk.last is None:
+            await self._show(self.follower.follow(background=True))
+        if self.follower.last is None:
             return
-        total = sum((await self.talk.used()).values(), NOTHING)
+        total = sum((await self.follower.used()).values(), NOTHING)
         self.terminal.say(f"All in all {spent(total.data())}", "dim")
-        if not self.talk.session.crib.store.url.startswith("memory:"):
-            again = self.terminal.command("chat", "--session", self.talk.session.id)
+        if not self.follower.session.crib.store.url.startswith("memory:"):
+            again = self.terminal.command("chat", "--session", self.follower.session.id)
             self.terminal.say(f"Go on: {again}", "dim")

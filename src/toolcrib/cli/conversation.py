@@ -230,7 +230,7 @@ async def see_through(terminal: Terminal, question: PendingQuestion) -> None:
     session, row = question.session, await question.session._row(question.row.id)
     if not question.question.path or row.done_seq is None or session.crib.agents is None:
         return
-    talk = ConversationFollower(terminal, session)
-    talk.silent = terminal.json
-    await talk.recall(row.done_seq)
-    await talk.follow(background=True)
+    follower = ConversationFollower(terminal, session)
+    follower.silent = terminal.json
+    await follower.recall(row.done_seq)
+    await follower.follow(background=True)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from toolcrib.cli import trust
 from toolcrib.cli.command import where
 from toolcrib.cli.store_choice import opened
+from toolcrib.cli.telemetry import exported
 from toolcrib.cli.terminal import Choice, CommandError
 from toolcrib.cli.variables import set_variables
 
@@ -140,6 +141,15 @@ async def at_work(
     if crib.pipeline.engine is not None:
         crib.pipeline.engine.works = False
     crib.at_once = serves or not waits
+    with exported(crib, choice):
+        async with _running(crib, sources, managed, serves=serves):
+            yield crib
+
+
+@asynccontextmanager
+async def _running(
+    crib: Crib, sources: ManagedSources, managed: list[ManagedSources] | None, *, serves: bool
+) -> AsyncIterator[None]:
     if serves:
         await started(crib)
         if managed is None:
@@ -147,13 +157,13 @@ async def at_work(
         else:
             managed.append(sources)
         try:
-            yield crib
+            yield
         finally:
             await sources.stop()
             await crib.stop()
         return
     async with crib:
-        yield crib
+        yield
 
 
 def manage(crib: Crib, choice: Choice) -> ManagedSources:

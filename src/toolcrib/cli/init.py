@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -158,5 +159,6 @@ def _tell(terminal: Terminal, folder: Path, kind: str, written: list[str], kept:
     terminal.text("\nNext:")
     if folder != Path.cwd():
         terminal.text(f"  cd {os.path.relpath(folder)}", "cyan")
-    for line in (KINDS[kind].first, "pytest", "toolcrib call delete_task -a task=2", *KINDS[kind].next):
+    tests = ["pytest"] if find_spec("pytest") else ["pip install pytest", "pytest"]
+    for line in (KINDS[kind].first, *tests, "toolcrib call delete_task -a task=2", *KINDS[kind].next):
         terminal.text(f"  {line}", "cyan")

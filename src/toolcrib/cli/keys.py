@@ -89,7 +89,7 @@ async def _check_namespaces(terminal: Terminal, names: Sequence[str]) -> None:
     async with stocked(terminal.crib) as crib:
         for name, close in unknown_namespaces(crib, names):
             message = f"No tool has the namespace '{name}'"
-            if crib.stock.pending or crib.stock.unwell():
+            if crib.registry.pending or crib.registry.unwell():
                 terminal.say(f"{message}; sources that are away may bring it.", "yellow")
                 continue
             known = ", ".join(crib.catalog.namespaces())

@@ -6,8 +6,8 @@ import asyncio
 import json
 import shlex
 import shutil
-import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -15,12 +15,15 @@ import typer
 from typer.core import TyperGroup
 
 from toolcrib.cli import mcp_control, mcp_import
+from toolcrib.cli.accounts import accounts_at_hand
+from toolcrib.cli.assignments import SetOption, assigned
 from toolcrib.cli.command import command
 from toolcrib.cli.serve import stdio
-from toolcrib.cli.terminal import Cell, Choice, CommandError, Terminal, short
+from toolcrib.cli.terminal import Cell, CommandError, Terminal, short
 
 if TYPE_CHECKING:
     from toolcrib.cli.config.mcp_entries import ServerEntry
+    from toolcrib.crib import Crib
     from toolcrib.sources.mcp import Mcp, OfferedTool, ServerDescription
 
 
@@ -65,31 +68,15 @@ async def show_config(
     name: Annotated[str | None, typer.Option("--name", help="What the client shall call it.")] = None,
 ) -> None:
     """Print the settings with which a desktop client starts this crib."""
-    snippet = _snippet(terminal.crib, name)
+    from toolcrib.cli.clients.catalog import CLIENTS
+    from toolcrib.cli.clients.launch import target
+
+    where = target(terminal.crib, name)
+    snippet = {"mcpServers": {where.name: CLIENTS["claude-desktop"].server.data(where.launch())}}
     if terminal.json:
         terminal.data(snippet)
     else:
         terminal.text(json.dumps(snippet, indent=2, ensure_ascii=False))
-
-
-def _snippet(choice: Choice, name: str | None) -> dict[str, Any]:
-    """How a client starts this crib, from wherever it runs."""
-    from toolcrib.cli.config.document import NAME, beside
-    from toolcrib.sources.mcp.settings import legal
-
-    path, here = Path(choice.crib or NAME), Path.cwd()
-    env = {"TOOLCRIB_STORE": beside(here, choice.store) if choice.store else None, "TOOLCRIB_ENGINE": choice.engine}
-    if path.is_file():
-        crib, called = str(path.resolve()), path.resolve().parent.name
-    elif choice.crib and ":" in choice.crib:
-        crib, called = choice.crib, choice.crib.partition(":")[0]
-        env["PYTHONPATH"] = str(here)
-    else:
-        raise CommandError(f"There is no {path}", "go to the folder of a crib.yaml, or name a crib with --crib")
-    data: dict[str, Any] = {"command": sys.executable, "args": ["-m", "toolcrib", "mcp", "--crib", crib]}
-    if variables := {key: value for key, value in env.items() if value}:
-        data["env"] = variables
-    return {"mcpServers": {legal(name or called): data}}
 
 
 @command(app, "add")
@@ -115,6 +102,7 @@ async def add_server(  # noqa: PLR0913 - the options of a command
     breaker: Annotated[
         int | None, typer.Option("--breaker", help="Refuse a call for a while after so many failures; 0 never.")
     ] = None,
+    more: SetOption = None,
     no_check: Annotated[bool, typer.Option("--no-check", help="Do not try it.")] = False,
 ) -> int:
     """Add an MCP server to crib.yaml, and show its tools.
@@ -129,6 +117,7 @@ async def add_server(  # noqa: PLR0913 - the options of a command
     settings |= {"connections": connections, "cwd": cwd, "revision": revision}
     if breaker is not None:
         settings["breaker"] = breaker or False
+    settings = {key: value for key, value in settings.items() if value or key == "breaker"} | assigned(more)
     entry = mcp_entries.ServerEntry(
         name, _line(where), trusted, _pairs(env, "--env"), _pairs(header, "--header"), settings
     )
@@ -139,8 +128,10 @@ async def add_server(  # noqa: PLR0913 - the options of a command
             f"There is a server '{name}' in {path}", "choose another name, or change that entry", exit_code=1
         )
     _at_odds(entry)
-    server = None if no_check else entry.server(path.parent)
-    state = None if server is None else await _probed(server)
+    entry.checked()
+    server = entry.server(path.parent) if not no_check else None
+    unasked = server is None or server.account is not None  # its tools are shown when somebody has connected
+    state = None if server is None or unasked else await _probed(server)
     if state is not None and state.about is None:
         return _tell_away(terminal, path, state)
     mcp_entries.add(path, [entry])
@@ -149,6 +140,8 @@ async def add_server(  # noqa: PLR0913 - the options of a command
         terminal.data({"path": str(path), **report})
         return 0
     terminal.text(f"Added {name} to {path}", "green")
+    if server is not None and server.account is not None:
+        terminal.say(f"`{terminal.command('connect', server.account['name'])}` connects your account.", "dim")
     if state is not None and state.about is not None:
         _tools(terminal, state.about.tools)
     return 0
@@ -188,8 +181,12 @@ async def list_servers(
     no_check: Annotated[bool, typer.Option("--no-check", help="Do not start them.")] = False,
 ) -> None:
     """List the MCP servers of the crib, and whether they answer."""
-    entries = _servers(terminal)
-    states = [_State(one) for one in entries] if no_check else await asyncio.gather(*map(_probed, entries))
+    from toolcrib.cli.crib_choice import chosen
+
+    crib = chosen(terminal.crib)
+    entries = _servers(crib)
+    async with accounts_at_hand(crib):
+        states = [_State(one) for one in entries] if no_check else await asyncio.gather(*map(_probed, entries))
     if terminal.json:
         terminal.data([_state(state) for state in states])
     elif not states:
@@ -208,14 +205,15 @@ async def inspect_server(
     header: HeaderOption = None,
 ) -> int:
     """Show the tools of an MCP server. Also their arguments and hints; exit code 1 where it is away."""
-    state = await _probed(_meant(terminal, server, _pairs(env, "--env"), _pairs(header, "--header")))
+    source, crib = _meant(terminal, server, _pairs(env, "--env"), _pairs(header, "--header"))
+    async with nullcontext() if crib is None else accounts_at_hand(crib):
+        state = await _probed(source)
     if state.about is None:
-        closed = "answered HTTP 401" in state.problem
-        advice = (
-            "it wants a key or a token: --header 'Authorization=Bearer ...'"
-            if closed
-            else "check its command or address"
-        )
+        advice = "check its command or address"
+        if state.account is not None:
+            advice = f"`{terminal.command('connect', state.account)}`"
+        elif "answered HTTP 401" in state.problem:
+            advice = "it wants a key or a token: --header 'Authorization=Bearer ...'"
         raise CommandError(state.problem, advice, exit_code=1, code="unavailable")
     if terminal.json:
         terminal.data({**_state(state), **_whole(state.about)})
@@ -257,17 +255,21 @@ def _at_odds(entry: ServerEntry) -> None:
         raise CommandError("A command takes no --header", "give it --env, or name an address")
 
 
-def _meant(terminal: Terminal, words: Sequence[str], env: dict[str, str], headers: dict[str, str]) -> Mcp:
+def _meant(
+    terminal: Terminal, words: Sequence[str], env: dict[str, str], headers: dict[str, str]
+) -> tuple[Mcp, Crib | None]:
     """The server of that name in the crib, else the one that is started or reached like that."""
     from toolcrib.cli.config.mcp_entries import ServerEntry
+    from toolcrib.cli.crib_choice import chosen
     from toolcrib.schema import nearest
     from toolcrib.sources.mcp.settings import is_address, name_of
 
     line = _line(words)
     if len(words) == 1 and not is_address(line) and " " not in line.strip():
-        known = {one.name: one for one in _servers(terminal)} if _has_crib(terminal) else {}
+        crib = chosen(terminal.crib) if _has_crib(terminal) else None
+        known = {} if crib is None else {one.name: one for one in _servers(crib)}
         if line in known:
-            return known[line]
+            return known[line], crib
         if shutil.which(line) is None:
             close = nearest(line, known)
             advice = f"did you mean {' or '.join(close)}?" if close else "`toolcrib mcp list` shows what there is"
@@ -277,7 +279,7 @@ def _meant(terminal: Terminal, words: Sequence[str], env: dict[str, str], header
     except ValueError as error:
         raise CommandError(f"This is no command: {error}", "name a server, an address, or -- and a command") from None
     _at_odds(entry)
-    return entry.server(Path())
+    return entry.server(Path()), None
 
 
 def _has_crib(terminal: Terminal) -> bool:
@@ -286,11 +288,10 @@ def _has_crib(terminal: Terminal) -> bool:
     return terminal.crib.crib is not None or Path(NAME).is_file()
 
 
-def _servers(terminal: Terminal) -> list[Mcp]:
-    from toolcrib.cli.crib_choice import chosen
+def _servers(crib: Crib) -> list[Mcp]:
     from toolcrib.sources.mcp import Mcp
 
-    return [source for source in chosen(terminal.crib).stock.sources if isinstance(source, Mcp)]
+    return [source for source in crib.registry.sources if isinstance(source, Mcp)]
 
 
 # What servers say
@@ -302,6 +303,7 @@ class _State(NamedTuple):
     source: Mcp
     about: ServerDescription | None = None
     problem: str = ""
+    account: str | None = None
 
     @property
     def where(self) -> str:
@@ -316,7 +318,9 @@ async def _probed(source: Mcp) -> _State:
     try:
         return _State(source, await source.server.about())
     except ToolFailure as error:
-        return _State(source, None, error.message)
+        account = await source.wanted_account()
+        problem = error.message if account is None else f"nobody has connected the account {account}"
+        return _State(source, None, problem, account)
     finally:
         await source.server.close()
 

@@ -136,12 +136,9 @@ def _tell_import(terminal: Terminal, path: Path, added: dict[str, ServerEntry], 
 
 def places(home: Path, project: Path) -> list[Path]:
     """Where such files usually lie, those of the project first."""
-    if sys.platform == "darwin":
-        settings = home / "Library" / "Application Support"
-    elif sys.platform == "win32":
-        settings = Path(os.environ.get("APPDATA") or home / "AppData" / "Roaming")
-    else:
-        settings = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
+    from toolcrib.cli.clients.catalog import Machine
+
+    settings = Machine(sys.platform, home, os.environ).settings
     return [
         project / ".mcp.json",
         project / ".cursor" / "mcp.json",

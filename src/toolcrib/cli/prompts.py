@@ -9,9 +9,9 @@ import sys
 from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toolcrib.cli.display.passages import passages, without_passages
 from toolcrib.cli.display.schemas import in_words
 from toolcrib.cli.terminal import Terminal, compact, exact
+from toolcrib.origins.passages import passages, without_passages
 
 if TYPE_CHECKING:
     from toolcrib.types import Question

@@ -60,7 +60,16 @@ class Reloader:
             self._cache.clear()
             self._cache.update(cache)
             self._tell()
+            await self._tell_findings()
             return True
+
+    async def _tell_findings(self) -> None:
+        """Says what of it does nothing, as at the start of the server."""
+        from toolcrib.review import review
+
+        for finding in await review(self._crib):
+            if finding.severity != "info":
+                log.warning("%s [%s]", finding, finding.code)
 
     def _tell(self) -> None:
         """Says what was read, and what of it counts only later."""

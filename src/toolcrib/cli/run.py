@@ -68,6 +68,8 @@ async def run(  # noqa: PLR0913 - the options of a command
 
     if resume is not None and (agent, prompt, session) != (None, None, None):
         raise CommandError("--resume takes no agent, no message and no session", "leave them out")
+    if resume is not None and (model, script, max_turns) != (None, None, None):
+        raise CommandError("--resume goes on with the model and the turns that the run began with", "leave them out")
     if resume is None and agent is None:
         raise CommandError("Which agent?", f"{terminal.command('agents', 'list')} shows them")
     text = None if resume is not None else _read(prompt)
@@ -75,9 +77,9 @@ async def run(  # noqa: PLR0913 - the options of a command
         if agent is not None:
             able(agents_of(terminal, crib), agent)
         since = 0 if resume is None else await _last_run(terminal, crib, resume)
-        talk = await conversation(terminal, crib, resume or session, owner, namespace, since)
-        talk.settling.yes = yes
-        return await _to_its_end(talk, text, agent)
+        follower = await conversation(terminal, crib, resume or session, owner, namespace, since)
+        follower.settling.yes = yes
+        return await _to_its_end(follower, text, agent)
 
 
 def _read(prompt: str | None) -> str:
@@ -99,7 +101,7 @@ async def _last_run(terminal: Terminal, crib: Crib, id: str) -> int:
     """
     from toolcrib.cli.sessions import session_row
 
-    session, seq = await crib._load(await session_row(crib.store, id)), 0
+    session, seq = await crib._session_table.load(await session_row(crib.store, id)), 0
     async for event in session.events(follow=False):
         if event.kind == "run_started" and "call" not in event.fields:
             seq = event.seq
@@ -123,26 +125,28 @@ async def conversation(  # noqa: PLR0913 - what a conversation is made of
     from toolcrib.cli.conversation import ConversationFollower
 
     row = None if id is None else await crib.store.session(id)
-    talk = ConversationFollower(terminal, await open_session(crib, id, owner, namespaces), names=names)
-    await talk.recall(since - 1 if since else 0 if row is None else row.seq)
-    return talk
+    follower = ConversationFollower(terminal, await open_session(crib, id, owner, namespaces), names=names)
+    await follower.recall(since - 1 if since else 0 if row is None else row.seq)
+    return follower
 
 
-async def _to_its_end(talk: ConversationFollower, text: str | None, agent: str | None) -> int:
+async def _to_its_end(follower: ConversationFollower, text: str | None, agent: str | None) -> int:
     """Follows a run until all of it is over, also what goes on in the background. Ctrl-C cancels it."""
     code = None
     try:
         if text is None:
-            await talk.follow(background=True)
+            await follower.follow(background=True)
         else:
-            await talk.say(text, agent, background=True)
+            await follower.say(text, agent, background=True)
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if task is not None:
             task.uncancel()
-        await talk.interrupt()
+        await follower.interrupt()
         code = INTERRUPTED
-    talk.report()
-    if talk.code == WAITING and not talk.terminal.json:
-        talk.terminal.say(f"Then:  {talk.terminal.command('run', '--resume', talk.session.id)}   (its answer)")
-    return talk.code if code is None else code
+    follower.report()
+    if follower.code == WAITING and not follower.terminal.json:
+        follower.terminal.say(
+            f"Then:  {follower.terminal.command('run', '--resume', follower.session.id)}   (its answer)"
+        )
+    return follower.code if code is None else code

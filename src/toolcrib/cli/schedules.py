@@ -33,11 +33,14 @@ async def list_schedules(
 ) -> None:
     """List the calls that wait for their time, the first due first."""
     from toolcrib._call.schedules import pending
+    from toolcrib.cli.sessions import session_row
     from toolcrib.cli.store_choice import chosen_store, missing, opened
 
     store, entries = chosen_store(terminal.crib), list["ScheduleEntry"]()
     if missing(store) is None:
         async with opened(store):
+            if session is not None:
+                await session_row(store, session)
             entries = await pending(store, session, owner)
     if terminal.json:
         terminal.data([dataclasses.asdict(one) for one in entries])
@@ -88,6 +91,7 @@ async def add_schedule(  # noqa: PLR0913 - the options of the command
         terminal.data(dataclasses.asdict(made))
         return
     due = f"when {made.when} ends" if made.due is None else f"at {moment(made.due)}"
+    due = "at once, since its time is past" if made.due is not None and made.due <= time.time() else due
     terminal.text(made.id)
     terminal.say(f"{made.tool} is called {due}. `toolcrib schedules cancel {made.id}` cancels it.", "dim")
 

@@ -13,6 +13,7 @@ import stat
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,24 +21,29 @@ import typer
 
 from toolcrib.cli.questions import user
 from toolcrib.cli.root_permission import AllowRoot, check_root
+from toolcrib.cli.server_keys import SHORTEST_KEY, named_keys, server_guard
+from toolcrib.cli.server_place import PoolLink, ServerPlace
 from toolcrib.cli.terminal import CommandError, Terminal
 from toolcrib.extras import install
+from toolcrib.store.memory import MemoryStore
 
 if TYPE_CHECKING:
+    from toolcrib._call.shared_limits import SharedLimits
     from toolcrib.cli.config.loader import SourceCache
     from toolcrib.cli.config.server import ServeConfig
     from toolcrib.crib import Crib
     from toolcrib.serve.http import Site
     from toolcrib.serve.managed_sources import ManagedSources
     from toolcrib.serve.mcp import McpLibrary, McpServerSettings
+    from toolcrib.serve.mcp.peers import McpPeers
     from toolcrib.serve.principal import Guard, Principal
     from toolcrib.toolkits.shell.protections import Protections
 
 log = logging.getLogger("toolcrib.cli")
 
-SHORTEST_KEY = 16
-DIGEST = "sha256:"
 GRACE_S = 5
+LINGER_S = 1.0
+"""How long clients have to go on at another process of the port, with a new connection."""
 TOKEN = "TOOLCRIB_TOKEN"
 """The variable that holds the start token of a server, where it should be a certain one."""
 
@@ -174,6 +180,12 @@ async def serve(  # noqa: PLR0913 - the options of a command
     reload: Annotated[
         bool, typer.Option("--reload", help="Read crib.yaml and the code again when they change, to develop.")
     ] = False,
+    workers: Annotated[
+        str | None,
+        typer.Option(
+            "--workers", metavar="N|auto", help="Server processes behind the port. Without it: serve.workers, else 1."
+        ),
+    ] = None,
     log_format: LogFormat = None,
     task_after: Annotated[
         float | None,
@@ -182,12 +194,14 @@ async def serve(  # noqa: PLR0913 - the options of a command
 ) -> None:
     """Serve the crib over HTTP: API, MCP, console and agents.
 
-    Until Ctrl-C or SIGTERM. SIGHUP reads crib.yaml again. Agents are there as AG-UI, AI SDK and A2A.
+    Until Ctrl-C or SIGTERM. SIGHUP reads crib.yaml again, and replaces the processes of --workers one after the other.
+    Agents are there as AG-UI, AI SDK and A2A.
     """
     if auth not in (None, "off", "keys"):
         raise CommandError(f"There is no --auth {auth}", "it is off or keys")
     check_root(allow_root)
     config = configured(terminal)
+    place = ServerPlace.of_environment()
     begin_log(terminal, log_format or config.log_format)
     config = config._replace(
         host=host or config.host,
@@ -197,7 +211,7 @@ async def serve(  # noqa: PLR0913 - the options of a command
         keys=key_file or config.keys,
         mcp=config.mcp if task_after is None else {**config.mcp, "task_after_s": task_after},
     )
-    known = _known(config.keys if isinstance(config.keys, Path) else None, key_env)
+    known = named_keys(config.keys if isinstance(config.keys, Path) else None, key_env)
     with needs():
         import uvicorn  # noqa: F401 - a missing library is reported before anything starts
 
@@ -205,40 +219,107 @@ async def serve(  # noqa: PLR0913 - the options of a command
     from toolcrib.cli.announcement import Announcement
     from toolcrib.cli.crib_choice import at_work
     from toolcrib.cli.reload import reloading
-    from toolcrib.serve.start_token import StartToken
+    from toolcrib.cli.server_pool import process_count
     from toolcrib.toolkits.shell.protections import probe_protections
 
+    if place is None and (count := process_count(workers or config.workers)) > 1:
+        await _serve_with_several(terminal, config, count, reload=reload)
+        return
     cache: SourceCache = {}
     managed: list[ManagedSources] = []
+    limits = None if place is None else place.shared_limits()
     async with (
-        at_work(
-            terminal.crib,
-            serves=True,
-            cache=cache,
-            managed=managed,
-        ) as crib,
+        at_work(terminal.crib, serves=True, cache=cache, managed=managed, prepare=partial(_share, limits)) as crib,
         reloading(crib, terminal.crib, cache, code=reload),
     ):
-        guard = None if auth == "off" else await _guard(crib, config, known, required=auth == "keys")
-        local = _is_local(config.host)
-        if not local and guard is None and not insecure:
-            advice = "make some with `toolcrib keys add OWNER`, or say --insecure if everybody there may call all tools"
-            raise CommandError(f"{config.host} is open to other machines, and there are no keys", advice)
-        hosts = [*LOCAL, *config.hosts] if local or config.hosts else ["*"]
-        token = None if no_token or guard is not None else await _token(crib)
-        if token is not None:
-            guard = StartToken(token)
-        with _bound(config.host, config.port) as listener, _left(listener, token):
-            _listen(listener)  # not before: a client that comes without the token is refused for good
+        guard, token = await _guard(crib, config, known, auth, insecure=insecure, no_token=no_token)
+        hosts = [*LOCAL, *config.hosts] if _is_local(config.host) or config.hosts else ["*"]
+        async with _listeners(config, token, place) as (listeners, link):
             protections = await probe_protections()
-            site = _site(crib, config, guard, hosts, namespace, protections, managed[0], only_mcp=mcp)
+            peers = None if place is None else _peers(place, listeners[1])
+            site = _site(crib, config, guard, hosts, namespace, protections, managed[0], peers, only_mcp=mcp)
+            site.api.gate.together = limits
             await site.open()
-            url = f"http://{_reached_at(config.host)}:{listener.getsockname()[1]}"
+            url = f"http://{_reached_at(config.host)}:{listeners[0].getsockname()[1]}"
             keys = guard is not None and token is None
             crib.accounts.serve_at(config.public_url or url)
             announcement = Announcement(url, token, keys, mcp, protections)
-            await _serve(site, listener, lambda: announcement.say(terminal, site))
-            terminal.say("Stopped listening.", "dim")
+            announces = place is None or place.announces
+            await _serve(site, listeners, link, (lambda: announcement.say(terminal, site)) if announces else None)
+    if place is None:
+        terminal.say("Stopped listening.", "dim")
+
+
+async def _guard(
+    crib: Crib, config: ServeConfig, known: Mapping[str, Principal], auth: str | None, *, insecure: bool, no_token: bool
+) -> tuple[Guard | None, str | None]:
+    """Return who decides whom to let in, and the start token where that is what they need."""
+    from toolcrib.serve.start_token import StartToken
+
+    guard = None if auth == "off" else await server_guard(crib, config, known, required=auth == "keys")
+    if not _is_local(config.host) and guard is None and not insecure:
+        advice = "make some with `toolcrib keys add OWNER`, or say --insecure if everybody there may call all tools"
+        raise CommandError(f"{config.host} is open to other machines, and there are no keys", advice)
+    token = None if no_token or guard is not None else await _token(crib)
+    return guard if token is None else StartToken(token), token
+
+
+async def _serve_with_several(terminal: Terminal, config: ServeConfig, count: int, *, reload: bool) -> None:
+    """Serves with several processes, each of which takes the same options."""
+    from toolcrib.cli.server_pool import ServerPool, listeners
+
+    if reload:
+        raise CommandError("--reload is for one process", "leave --workers out, or send SIGHUP instead")
+    with _bound(config.host, config.port) as first:
+        _listen(first)  # the sockets of a pool could be bound beside those of another server
+        with listeners(first, count) as made:
+            await ServerPool(terminal, made).run()
+    terminal.say("Stopped listening.", "dim")
+
+
+def _share(limits: SharedLimits | None, crib: Crib) -> None:
+    """Has a crib keep to its limits together with those of other processes, where there are some.
+
+    Raises:
+        CommandError: they do not share a store.
+    """
+    if limits is None:
+        return
+    from toolcrib._call.shared_limits import SharedScheduler
+
+    if isinstance(crib.store, MemoryStore):
+        advice = "name one with `store: sqlite:///crib.db` in crib.yaml, or with --store"
+        raise CommandError("Several server processes need a store that they share", advice)
+    crib.pipeline.scheduler = SharedScheduler(crib.pipeline.limits, crib.pipeline.clock, limits)
+
+
+@contextlib.asynccontextmanager
+async def _listeners(
+    config: ServeConfig, token: str | None, place: ServerPlace | None
+) -> AsyncIterator[tuple[list[socket.socket], PoolLink | None]]:
+    """The socket that listens; in a pool of processes, one more that the others reach, and the link with the pool."""
+    if place is None:
+        with _bound(config.host, config.port) as listener, _left(listener, token):
+            _listen(listener)  # not before: a client that comes without the token is refused for good
+            yield [listener], None
+        return
+    link = await PoolLink.of(place)
+    try:
+        await link.prepared(token)
+        with socket.socket(fileno=place.listener) as listener, _bound("127.0.0.1", 0) as private:
+            _listen(listener)
+            _listen(private)
+            yield [listener, private], link
+    finally:
+        link.close()
+
+
+def _peers(place: ServerPlace, private: socket.socket) -> McpPeers:
+    from toolcrib.serve.mcp.peers import McpPeers
+
+    peers = McpPeers(place.number, Path(place.folder))
+    peers.publish(private.getsockname()[1])
+    return peers
 
 
 async def _token(crib: Crib) -> str:
@@ -283,6 +364,7 @@ def _site(  # noqa: PLR0913 - what a site is put together of
     namespace: Sequence[str] | None,
     protections: Protections,
     sources: ManagedSources,
+    peers: McpPeers | None,
     *,
     only_mcp: bool,
 ) -> Site:
@@ -300,6 +382,8 @@ def _site(  # noqa: PLR0913 - what a site is put together of
         limits=config.bounds(),
         protections=protections._asdict(),
         sources=sources,
+        trace_url=config.trace_url,
+        peers=peers,
     )
     if only_mcp:
         site.only_mcp()
@@ -313,16 +397,25 @@ def _site(  # noqa: PLR0913 - what a site is put together of
     return site
 
 
-async def _serve(site: Site, listener: socket.socket, ready: Callable[[], None]) -> None:
+async def _serve(
+    site: Site, listeners: list[socket.socket], link: PoolLink | None, announce: Callable[[], None] | None
+) -> None:
     """Serves until a signal; a second Ctrl-C does not wait for connections."""
     from toolcrib.serve.http import server, settle
 
+    def ready() -> None:
+        if announce is not None:
+            announce()
+        if link is not None:
+            link.serving(lambda: made.handle_exit(signal.SIGTERM, None))
+
     settle()
-    made = server(site, ready, loop="none", lifespan="off", log_config=None, log_level="critical")
+    linger_s = 0.0 if link is None else LINGER_S
+    made = server(site, ready, linger_s=linger_s, loop="none", lifespan="off", log_config=None, log_level="critical")
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, made.handle_exit, number, None)
-    await made.serve([listener])
+    await made.serve(listeners)
 
 
 @contextlib.contextmanager
@@ -364,7 +457,7 @@ def _shelf(crib: Crib) -> McpLibrary | None:
     """The prompts and resources that are among the sources of a crib."""
     from toolcrib.serve.mcp import McpLibrary
 
-    return next((source for source in crib.stock.sources if isinstance(source, McpLibrary)), None)
+    return next((source for source in crib.registry.sources if isinstance(source, McpLibrary)), None)
 
 
 def _settings(crib: Crib, namespaces: Sequence[str] | None, settings: Mapping[str, Any]) -> McpServerSettings:
@@ -388,70 +481,3 @@ def needs(extra: str = "serve") -> Iterator[None]:
     except ModuleNotFoundError as missing:
         advice = install(extra)
         raise CommandError(f"This needs {missing.name}, which is not installed", advice, exit_code=1) from None
-
-
-# Keys
-
-
-async def _guard(crib: Crib, config: ServeConfig, known: Mapping[str, Principal], *, required: bool) -> Guard | None:
-    """Return the guard: it takes named keys, keys of the store, and tokens of a provider."""
-    from toolcrib.cli.config.server import STORE
-    from toolcrib.serve.keyring import Keyring
-    from toolcrib.serve.keys import ApiKeys
-    from toolcrib.serve.principal import Guards
-
-    guards: list[Guard] = [ApiKeys(known)] if known else []
-    ring = Keyring(lambda: crib.store, crib.pipeline.clock.now)
-    await ring.load()
-    if required or config.keys == STORE or ring.keys:
-        guards.append(ring)
-    provider = config.provider()
-    if provider is not None:
-        guards.append(provider)
-    return None if not guards else guards[0] if len(guards) == 1 else Guards(guards)
-
-
-def _known(file: Path | None, variable: str | None) -> dict[str, Principal]:
-    """Who is let in, by the digests of their keys. The key in a variable is that of whoever serves."""
-    from toolcrib.serve.principal import ADMIN, Principal
-
-    known: dict[str, Principal] = {}
-    if variable is not None:
-        key = os.environ.get(variable, "").strip()
-        if not key:
-            raise CommandError(f"The variable {variable} is not set", "put a key into it: openssl rand -hex 32")
-        known[_kept(key, variable)] = Principal(user(), roles=frozenset({ADMIN}), auth="key")
-    if file is not None:
-        known |= {kept: Principal(name, auth="key") for name, kept in _lines(file)}
-    return known
-
-
-def _lines(file: Path) -> Iterator[tuple[str, str]]:
-    """The names and digests of a file of keys; a key that stands alone is that of whoever serves."""
-    try:
-        lines = file.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise CommandError(f"Cannot read {file}: {error}", "--key-file takes a file with lines of NAME KEY") from None
-    any_key = False
-    for number, line in enumerate(lines, 1):
-        words = line.partition("#")[0].split()
-        if not words:
-            continue
-        if len(words) > 2:
-            raise CommandError(f"{file}:{number}: expected NAME KEY", "write a name, a space and its key")
-        any_key = True
-        yield (words[0] if len(words) == 2 else user()), _kept(words[-1], f"{file}:{number}")
-    if not any_key:
-        raise CommandError(f"{file} holds no key", "write a line for each: NAME KEY")
-
-
-def _kept(key: str, where: str) -> str:
-    """The digest of a key, which may be given instead of it."""
-    from toolcrib.serve.keys import digest
-
-    if key.startswith(DIGEST):
-        return key.removeprefix(DIGEST).lower()
-    if len(key) < SHORTEST_KEY:
-        advice = "a key has to be long and random: openssl rand -hex 32"
-        raise CommandError(f"{where}: this key has fewer than {SHORTEST_KEY} characters", advice)
-    return digest(key)

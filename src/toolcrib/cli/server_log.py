@@ -15,6 +15,7 @@ from typing import Any, Literal
 from toolcrib.cli.command import where
 from toolcrib.cli.config.document import NAME
 from toolcrib.cli.terminal import Choice, clean
+from toolcrib.telemetry import current_trace
 
 Format = Literal["text", "json"]
 FORMATS = ("text", "json")
@@ -51,25 +52,32 @@ def secrets_of(choice: Choice) -> list[str]:
     return [value for name in names if len(value := os.environ.get(name, "")) >= SHORTEST]
 
 
-class _LogLines(logging.Formatter):
-    """Makes lines without secrets."""
+class Hidden:
+    """Takes out of texts what may be a secret: the values that a crib names, and what has the form of one."""
 
-    def __init__(self, secrets: Iterable[str] = (), *, debug: bool = False) -> None:
-        super().__init__()
-        self._secrets = sorted(secrets, key=len, reverse=True)
-        self._debug = debug
+    def __init__(self, secrets: Iterable[str] | Choice = ()) -> None:
+        self._secrets = sorted(secrets_of(secrets) if isinstance(secrets, Choice) else secrets, key=len, reverse=True)
 
-    def moment(self, record: logging.LogRecord) -> str:
-        """Return when it was, in UTC."""
-        return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03}Z"
-
-    def hide(self, text: str) -> str:
+    def text(self, text: str) -> str:
         """Return a text without what may be a secret."""
         for secret in self._secrets:
             text = text.replace(secret, HIDDEN)
         for pattern in _PATTERNS:
             text = pattern.sub(HIDDEN, text)
         return text
+
+
+class _LogLines(logging.Formatter):
+    """Makes lines without secrets."""
+
+    def __init__(self, secrets: Iterable[str] = (), *, debug: bool = False) -> None:
+        super().__init__()
+        self.hide = Hidden(secrets).text
+        self._debug = debug
+
+    def moment(self, record: logging.LogRecord) -> str:
+        """Return when it was, in UTC."""
+        return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03}Z"
 
     def error(self, record: logging.LogRecord) -> str | None:
         """Return the exception of a record and its place; with `debug` its stack."""
@@ -90,7 +98,7 @@ class TextLines(_LogLines):
 
 
 class JsonLines(_LogLines):
-    """One object a line: `time`, `level`, `logger`, `message`, and `error` where there is one."""
+    """One object a line: `time`, `level`, `logger`, `message`, and where there are any, `error` and ids of a span."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
@@ -100,5 +108,9 @@ class JsonLines(_LogLines):
             "logger": record.name,
             "message": self.hide(record.getMessage()),
         }
-        error = self.error(record)
-        return json.dumps(data if error is None else data | {"error": self.hide(error)}, ensure_ascii=False)
+        error, trace = self.error(record), current_trace()
+        if error is not None:
+            data["error"] = self.hide(error)
+        if trace is not None:
+            data |= dict(zip(("trace_id", "span_id"), trace.split("-")[1:3], strict=True))
+        return json.dumps(data, ensure_ascii=False)

@@ -73,7 +73,7 @@ async def show_session(
 
     async with reading(terminal.crib) as crib:
         row = await session_row(crib.store, session)
-        loaded = await crib._load(row)
+        loaded = await crib._session_table.load(row)
         lists = {"unresolved": await loaded.unresolved(), "ongoing": await loaded.ongoing()}
         total, lists["completed"] = await _completed(crib, loaded, last)
         questions = await loaded.questions()
@@ -165,14 +165,52 @@ async def watch_session(
 ) -> None:
     """Show a session's log as it grows; Ctrl-C leaves."""
     from toolcrib.cli.crib_choice import reading
+    from toolcrib.cli.serve import configured
+    from toolcrib.telemetry import trace_link
 
+    template = configured(terminal).trace_url
     async with reading(terminal.crib) as crib:
-        loaded = await crib._load(await session_row(crib.store, session))
+        loaded = await crib._session_table.load(await session_row(crib.store, session))
         async for event in loaded.events(after, follow=follow):
             if terminal.json:
                 terminal.data(event.plain())
             else:
                 terminal.text(line(event), style(event))
+                if template and (trace := event.fields.get("trace")):
+                    terminal.text(f"{'':7}{trace_link(template, trace, session, event.call or '')}", "dim")
+
+
+@command(app, "prompt")
+async def show_prompt(
+    terminal: Terminal,
+    session: SessionArgument,
+    event: Annotated[
+        int | None,
+        typer.Argument(metavar="EVENT", min=1, help="Number of a turn or of a reply; the last, unless said."),
+    ] = None,
+    whole: Annotated[bool, typer.Option("--all", help="Also what was in the request before.")] = False,
+) -> None:
+    """Show what a model was sent, and what of it was new."""
+    from toolcrib.agent.prompt_view import last_request, prompt_at
+    from toolcrib.cli.crib_choice import reading
+    from toolcrib.cli.display.prompt import show
+    from toolcrib.errors import Refused
+
+    async with reading(terminal.crib) as crib:
+        row = await session_row(crib.store, session)
+        try:
+            prompt = await prompt_at(crib.store, row.id, event or await last_request(crib.store, row.id))
+        except Refused as error:
+            advice = f"`{terminal.command('sessions', 'watch', row.id, '--no-follow')}` shows the log"
+            raise CommandError(error.message, advice, exit_code=1, code=error.code) from None
+    if terminal.json:
+        import msgspec
+
+        from toolcrib.serve.api.prompts import prompt_form
+
+        terminal.data(msgspec.to_builtins(prompt_form(prompt, room=2**40)))
+    else:
+        show(terminal, prompt, whole=whole)
 
 
 # Whole sessions

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import typer
 
+from toolcrib.cli.assignments import SetOption, assigned
 from toolcrib.cli.command import command, group
 from toolcrib.cli.mcp_control import KeyOption, UrlOption, ask_server
 from toolcrib.cli.serve import TOKEN
@@ -61,6 +62,7 @@ async def add_source(  # noqa: PLR0913 - the options of a command
         str | None, typer.Option("--share", metavar="all|owner|session", help="Who may share one process of it.")
     ] = None,
     timeout: Annotated[float | None, typer.Option("--timeout", help="Seconds that a call may take.")] = None,
+    more: SetOption = None,
     no_check: Annotated[bool, typer.Option("--no-check", help="Do not test it.")] = False,
     url: UrlOption = None,
     key_env: KeyOption = TOKEN,
@@ -73,6 +75,7 @@ async def add_source(  # noqa: PLR0913 - the options of a command
     body = _entry(name, where, env, header, openapi=openapi)
     body |= {"trusted": trusted, "account": account, "check": not no_check}
     body |= {key: value for key, value in (("share", share), ("timeout", timeout)) if value is not None}
+    body |= assigned(more)
     form = await ask_server(terminal, "POST", "/sources", url, key_env, body)
     _tell(terminal, form)
 

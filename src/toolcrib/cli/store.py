@@ -106,9 +106,9 @@ async def migrate(terminal: Terminal) -> None:
 
 @command(app, "verify")
 async def verify(terminal: Terminal) -> int:
-    """Check the database, and compare all logs with the index of calls."""
+    """Check the database, and compare all logs with index and roll-ups."""
     from toolcrib.cli.store_choice import chosen_store, opened
-    from toolcrib.cli.verify import damaged, damaged_file, differences, every_session
+    from toolcrib.cli.verify import damaged, damaged_file, differences, differing_rollups, every_session
 
     store = chosen_store(terminal.crib)
     differing = damaged_file(store)
@@ -121,13 +121,14 @@ async def verify(terminal: Terminal) -> int:
             for session in sessions:
                 differing += await differences(store, session)
                 advance()
+        differing += await differing_rollups(store)
     if terminal.json:
         terminal.data({"sessions": len(sessions), "differences": [one._asdict() for one in differing]})
     elif differing:
         _table(terminal, differing)
         terminal.say(f"The log is what counts. Next: {terminal.command('store', 'rebuild')}", "red")
     else:
-        terminal.text(f"{_count(len(sessions), 'session')} folded: log and index agree.")
+        terminal.text(f"{_count(len(sessions), 'session')} folded: log, index and roll-ups agree.")
     return 1 if differing else 0
 
 
@@ -216,9 +217,16 @@ async def rebuild(
         bool, typer.Option("--accept-loss", help="Use a copy that lost its -wal file as it is.")
     ] = False,
 ) -> int:
-    """Make the index of calls anew from the log, where they differ."""
+    """Make index and roll-ups anew from the log, where they differ."""
     from toolcrib.cli.store_choice import chosen_store, file_of, opened
-    from toolcrib.cli.verify import RebuiltIndex, differences, every_session, mend
+    from toolcrib.cli.verify import (
+        RebuiltIndex,
+        differences,
+        differing_rollups,
+        every_session,
+        mend,
+        mend_rollups,
+    )
 
     store = chosen_store(terminal.crib)
     if accept_loss and (file := file_of(store)) is not None:
@@ -238,6 +246,9 @@ async def rebuild(
                 differing += one.differing
                 left += one.left
                 advance()
+        rolled = RebuiltIndex(await differing_rollups(store), []) if dry_run else await mend_rollups(store)
+        differing += rolled.differing
+        left += rolled.left
     _report(terminal, len(sessions), differing, left, dry_run)
     return 1 if left else 0
 
@@ -245,16 +256,17 @@ async def rebuild(
 def _report(
     terminal: Terminal, sessions: int, differing: list[Difference], left: list[Difference], dry_run: bool
 ) -> None:
-    wrong = len({one.session for one in differing})
+    wrong = len({one.session for one in differing if one.session})
     if terminal.json:
         lists = {name: [one._asdict() for one in some] for name, some in (("differences", differing), ("left", left))}
         terminal.data({"sessions": sessions, "rebuilt": 0 if dry_run else wrong, "dry_run": dry_run, **lists})
     elif not differing:
-        terminal.text(f"{_count(sessions, 'session')} folded: log and index agree, nothing to rebuild.")
+        terminal.text(f"{_count(sessions, 'session')} folded: log, index and roll-ups agree, nothing to rebuild.")
     else:
         _table(terminal, differing)
         verb = "would be rebuilt" if dry_run else "rebuilt"
-        terminal.text(f"{wrong} of {_count(sessions, 'session')} {verb} from the log.")
+        too = ", and the roll-ups" if any(not one.session for one in differing) else ""
+        terminal.text(f"{wrong} of {_count(sessions, 'session')}{too} {verb} from the log.")
     if left and not terminal.json:
         terminal.say("Not everything could be mended: the log itself is damaged. Restore it from a backup.", "red")
         _table(terminal, left)

@@ -200,6 +200,9 @@ class Terminal:
             line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
             print(f"{'':{indent}}{line.rstrip()}", file=self.results, flush=True)
 
+    def ready(self) -> None:
+        """A server listens, and has told where; a program that has more to tell does it here."""
+
     def trouble(self, problem: CommandError) -> None:
         """An error, and what to do about it."""
         if self.json:

@@ -40,18 +40,26 @@ _LIMITS = {
 
 @asynccontextmanager
 async def stocked(choice: Choice) -> AsyncIterator[Crib]:
-    """The crib with its sources alone, over an empty store, but with what its own store says of tools of strangers."""
+    """The crib with its sources alone, over an empty store, but with what its own store says of strangers' tools and of
+    accounts, by which servers list their tools.
+    """
     from toolcrib.cli.crib_choice import chosen
     from toolcrib.cli.store_choice import missing
+    from toolcrib.review import start_findings
     from toolcrib.store import open_store
 
     crib = chosen(choice)
-    kept, stock = crib.store, crib.stock
+    problems = tuple(start_findings(crib))
+    crib.origin = dataclasses.replace(crib.origin, findings=(*crib.origin.findings, *problems))
+    if any(one.code == "NO_SECRET" for one in problems):
+        crib.pipeline.vault.use(None)  # nothing secret is in an empty store
+    kept, registry = crib.store, crib.registry
     async with AsyncExitStack() as stack:
-        if stock.pinned and missing(kept) is None:
+        if (registry.pinned or crib.accounts.settings) and missing(kept) is None:
             await kept.start(crib.pipeline.worker)
             stack.push_async_callback(kept.close)
-            stock.keep_in(kept)
+            registry.keep_in(kept)
+            crib.accounts.keep_in(kept)
         crib.store = crib.pipeline.store = open_store("memory:")
         crib.pipeline.engine = None
         yield await stack.enter_async_context(crib)
@@ -176,7 +184,7 @@ async def accept_tools(
         view = crib.catalog.view(("*",))
         named = view.tools if every else [find(view, name) for name in tools or ()]
         changed = {tool.id: tool for tool in named if tool.changed}
-        if not changed and crib.stock.pinned:
+        if not changed and crib.registry.pinned:
             _tell_accepted(terminal, ())
             return 0
         if not terminal.json:
@@ -272,7 +280,7 @@ def described(crib: Crib, tool: Tool, model_name: str) -> dict[str, Any]:
 
 def limits(crib: Crib, tool: Tool) -> dict[str, Any]:
     """The bounds that hold for a tool: its own, else the crib's."""
-    from toolcrib.policy.loops import failures
+    from toolcrib._session.repeated_calls import failures
 
     ours = crib.pipeline.limits
     own = dataclasses.asdict(tool.limits)

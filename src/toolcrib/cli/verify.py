@@ -1,4 +1,4 @@
-"""Whether the index of calls, and the revision of the state, say what the log says.
+"""Whether the index of calls, the revision of the state and the roll-ups say what the log says.
 
 The log is folded anew, compared, and written back on request.
 """
@@ -50,6 +50,24 @@ def damaged_file(store: Store) -> list[Difference]:
 async def damaged(store: Store) -> list[Difference]:
     """What is wrong with the database of a store that is open, where it can tell."""
     return [Difference(one.session, "", one.problem) for one in await store.damages()]
+
+
+async def differing_rollups(store: Store) -> list[Difference]:
+    """Where the roll-ups do not say what the logs say."""
+    import time
+
+    from toolcrib.store.rollup_check import problems
+
+    return [Difference("", "", problem) for problem in await problems(store, time.time())]
+
+
+async def mend_rollups(store: Store) -> RebuiltIndex:
+    """Make the roll-ups anew from the logs where they differ."""
+    differing = await differing_rollups(store)
+    if not differing:
+        return RebuiltIndex([], [])
+    await store.count_anew()
+    return RebuiltIndex(differing, await differing_rollups(store))
 
 
 async def every_session(store: Store) -> AsyncIterator[SessionRow]:

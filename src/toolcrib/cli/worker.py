@@ -32,8 +32,8 @@ async def worker(  # noqa: PLR0913 - the options of a command
     log_format: LogFormat = None,
 ) -> None:
     """Run calls of the cluster: one more node. Ctrl-C or SIGTERM lets it finish what it has."""
-    from toolcrib.cli.crib_choice import chosen, manage, started
-    from toolcrib.cli.reload import reloading
+    from toolcrib.cli.crib_choice import chosen
+    from toolcrib.cli.telemetry import exported
 
     if role not in ROLES:
         raise CommandError(f"There is no role '{role}'", f"--role is {' or '.join(ROLES)}")
@@ -42,6 +42,14 @@ async def worker(  # noqa: PLR0913 - the options of a command
     cache: SourceCache = {}
     crib = chosen(terminal.crib, cache)
     _prepare(crib, label, role, slots)
+    with exported(crib, terminal.crib):
+        await _work(terminal, crib, role, grace, cache)
+
+
+async def _work(terminal: Terminal, crib: Crib, role: str, grace: float, cache: SourceCache) -> None:
+    from toolcrib.cli.crib_choice import manage, started
+    from toolcrib.cli.reload import reloading
+
     sources = manage(crib, terminal.crib)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -57,7 +65,7 @@ async def worker(  # noqa: PLR0913 - the options of a command
     starting.result()
     await sources.start()
     _calm()
-    sweeping = asyncio.ensure_future(crib._sweep_hourly())
+    sweeping = asyncio.ensure_future(crib._sweeper.hourly())
     try:
         async with reloading(crib, terminal.crib, cache):
             if terminal.json:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from toolcrib.agent.models import ModelError
 from toolcrib.agent.providers import Providers
 from toolcrib.cli.config.mistakes import Mistake
 from toolcrib.cli.config.model import AgentsSection, ModelEntry
@@ -44,6 +45,7 @@ def agents_of(value: list[str] | AgentsSection, folder: Path, tell: Tell) -> Age
     section = value if isinstance(value, AgentsSection) else None
     models = dict(_models(section, folder, tell)) if section is not None else {}
     providers = section.providers if section is not None else {}
+    _check_providers(models, providers, tell)
     default = section.default if section is not None else None
     empty = [Mistake(f"agents: there is no {_near(path)}", place) for path, place in files if not path.exists()]
     for mistake in empty:
@@ -60,6 +62,21 @@ def agents_of(value: list[str] | AgentsSection, folder: Path, tell: Tell) -> Age
         message = "there are no definitions in these files" if default is None else refused.message
         tell(Mistake(f"agents: {message}", ("agents",) if default is None else ("agents", "default")))
     return None
+
+
+def _check_providers(models: Mapping[str, Any], providers: Mapping[str, Mapping[str, Any]], tell: Tell) -> None:
+    """Tell of models of no provider, and of options that a provider does not have, used or not."""
+    kinds = {name: {key: one[key] for key in one if key == "provider"} for name, one in providers.items()}
+    named = [(providers, f"{name}:any", ("agents", "providers", name)) for name in providers]
+    named += [(kinds, model, ("agents", "models", name)) for name, model in models.items() if isinstance(model, str)]
+    for known, model, place in named:
+        try:
+            problems = list(Models({}, known)(model).problems({}))
+        except ModelError as error:
+            problems = [(None, error.message, None)]
+        for _, problem, close in problems:
+            guess = "" if close is None else f", did you mean '{close}'?"
+            tell(Mistake(f"{'.'.join(place)}: {problem}{guess}", place))
 
 
 def _near(path: Path) -> str:
@@ -98,6 +115,12 @@ def model_finder(
         return (lambda: model), str(value.scripted or value.python)
     known = {} if section is None else {name: _model(one, folder) for name, one in section.models.items()}
     models = Models(known, {} if section is None else section.providers)
+    try:
+        problems = list(models(value).problems({}))
+    except ModelError as error:
+        raise Mistake(error.message) from None
+    for _, problem, close in problems:
+        raise Mistake(f"{problem}, did you mean '{close}'?")
     return (lambda: models(value)), value
 
 

@@ -26,11 +26,14 @@ from toolcrib.cli.config.model import (
     SkillsEntry,
     ToolkitEntry,
 )
+from toolcrib.cli.config.secrets import references_in
 from toolcrib.cli.config.server import ServeConfig, hosting_of
 from toolcrib.cli.config.sources import Files, document_of, file_source, files_of, filled, server_of, skills_of
 from toolcrib.cli.config.toolkits import toolkit_of
 from toolcrib.cli.imports import BadSource, from_file, from_module, importable
 from toolcrib.cli.terminal import CommandError
+from toolcrib.cli.variables import variable_findings
+from toolcrib.findings import Finding
 from toolcrib.yaml import Path as Place
 
 if TYPE_CHECKING:
@@ -138,6 +141,7 @@ class _Project:
         self.text, self.document = read(path)
         self.problems = [ConfigProblem(one.line, _AGAIN.sub(_SECOND, one.message)) for one in self.document.problems]
         self._wrong: set[str] = set()
+        self._places: list[tuple[object, Place]] = []
         data = yaml.thaw(self.document.value)
         self._kept = list(range(len(data["sources"]) if _has_sources(data) else 0))
         self.file = self._validated({} if data is None else data)
@@ -205,6 +209,29 @@ class _Project:
 
         return DataOrigin(self.path.name, line_at=self._line_at)
 
+    def _secrets(self) -> Iterator[Finding]:
+        """Yield references to secrets that lead nowhere now, and what looks like one and is none."""
+        data = self.document.value
+        sources = data.get("sources") if isinstance(data, Mapping) else ()
+        entries = [
+            (("sources", number), one) for number, one in enumerate(sources if isinstance(sources, tuple) else ())
+        ]
+        accounts = data.get("accounts") if isinstance(data, Mapping) else {}
+        for place, entry in (*entries, (("accounts",), accounts)):
+            for where, problem, close in references_in(entry, place, self.folder):
+                name = ".".join(map(str, where))
+                yield Finding(
+                    "NO_SECRET", "warning", f"{name}: {problem}", "config", self.path.name, self._line_at(where), close
+                )
+
+    def _key_file(self) -> Iterator[Finding]:
+        """Yield that the file of keys of the server is not there."""
+        keys = None if self.file.serve is None else hosting_of(self.file.serve, self.folder).keys
+        if isinstance(keys, Path) and not keys.is_file():
+            line = self._line_at(("serve", "auth", "keys"))
+            message = f"serve.auth.keys: there is no file {keys}; `store` means keys of `toolcrib keys add`"
+            yield Finding("NO_FILE", "warning", message, "config", self.path.name, line)
+
     def _line_at(self, place: Place) -> int | None:
         return None if self.document.node(place) is None else self.line(*place)
 
@@ -215,6 +242,8 @@ class _Project:
         from toolcrib.errors import ToolcribError
 
         sources, settings = self._sources(), self._crib_settings()
+        if not self.workspace.is_dir():
+            self.tell(Mistake(f"workspace: there is no folder {self.workspace}", ("workspace",)))
         if not self.problems:
             try:
                 return Crib(sources, **settings)
@@ -228,7 +257,8 @@ class _Project:
 
         if isinstance(error, BadTool) and error.field.startswith("declare."):
             return self.origin.line_at(("declare", error.tool)) or self._line_of_key("declare")
-        return self._line_of_key("store" if "store" in str(error).lower() else "sources")
+        of_store = "store" in str(error).lower() or (self.file.store or "store") in str(error)
+        return self._line_of_key("store" if of_store else "sources")
 
     def crib_without_sources(self, store: str | None) -> Crib:
         from toolcrib.crib import Crib
@@ -264,7 +294,9 @@ class _Project:
     def _crib_settings(self) -> dict[str, Any]:
         """Return the arguments of the crib beside its sources."""
         file = self.file
-        data: dict[str, Any] = {"workspace": self.workspace, "origin": self.origin}
+        findings = (*self._secrets(), *self._key_file(), *variable_findings(self.folder))
+        origin = replace(self.origin, findings=findings, sources=tuple(self._places))
+        data: dict[str, Any] = {"workspace": self.workspace, "origin": origin}
         data |= {key: getattr(file, key) for key in _PLAIN if key in file.model_fields_set}
         for key in ("default_namespaces", "precedence"):
             if (names := getattr(file, key)) is not None:
@@ -286,8 +318,6 @@ class _Project:
             from toolcrib.cli.config.agents import agents_of
 
             data["agents"] = agents_of(file.agents, self.folder, self.tell)
-        if file.serve is not None:
-            hosting_of(file.serve, self.folder)  # it is for `toolcrib serve`: see `hosting`
         return data
 
     def _sources(self) -> list[Any]:
@@ -295,9 +325,17 @@ class _Project:
 
         importable(self.folder)
         items: list[Any] = []
+        servers: dict[str, int] = {}
         for index, entry in self.sources:
             try:
-                items += self._cached(entry, index)
+                made = self._cached(entry, index)
+                items += made
+                self._places += [(one, ("sources", index)) for one in made]
+                if isinstance(entry, McpEntry) and (first := servers.setdefault(items[-1].name, index)) != index:
+                    line = self.line("sources", first)
+                    raise Mistake(
+                        f"'{items[-1].name}' is also the name of the server of line {line}", ("sources", index)
+                    )
             except (Mistake, BadSource, BadTool, Refused) as error:
                 log.debug("a source does not load", exc_info=error)
                 self.tell(error if isinstance(error, Mistake) else Mistake(str(error), ("sources", index)))
@@ -333,12 +371,16 @@ class _Project:
         from toolcrib.policy import BadRule
         from toolcrib.policy.loader import load
 
-        try:
-            load(data, place=replace(self.origin, file=None).below("policy"))
-        except BadRule as error:
-            line = self.line("policy") if error.line is None else error.line
-            at = "" if error.position is None else f" at {error.position + 1}"
-            self.problems.append(ConfigProblem(line, f"policy: {error.what!r}{at}: {error.problem}"))
+        errors: dict[str, BadRule] = {}
+        for part in (*({key: value} for key, value in data.items()), data):  # one mistake must not hide another
+            try:
+                load(part, place=replace(self.origin, file=None).below("policy"))
+            except BadRule as error:
+                errors.setdefault(str(error), error)
+        for bad in errors.values():
+            line = self.line("policy") if bad.line is None else bad.line
+            at = "" if bad.position is None else f" at {bad.position + 1}"
+            self.problems.append(ConfigProblem(line, f"policy: {bad.what!r}{at}: {bad.problem}"))
         return data
 
     def _accounts(self, sections: Mapping[str, AccountSection]) -> Iterator[AccountSettings]:

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from toolcrib import yaml
 from toolcrib.cli import trust
+from toolcrib.cli.config.block_edits import block_end, inserted, line_end
 from toolcrib.cli.config.mistakes import Mistake
 from toolcrib.cli.config.model import McpEntry
 from toolcrib.cli.terminal import Choice, CommandError
@@ -35,8 +36,21 @@ class ServerEntry(NamedTuple):
     def data(self) -> dict[str, Any]:
         """What is written."""
         fields = {"mcp": self.mcp, "name": self.name, "trusted": self.trusted}
-        fields |= {"env": dict(self.env), "headers": dict(self.headers), **self.settings}
-        return {key: value for key, value in fields.items() if value or (key == "breaker" and value is False)}
+        fields |= {"env": dict(self.env), "headers": dict(self.headers)}
+        return {key: value for key, value in fields.items() if value} | dict(self.settings)
+
+    def checked(self) -> McpEntry:
+        """The same as a file is read.
+
+        Raises:
+            CommandError: a setting is none, or has another form.
+        """
+        try:
+            return McpEntry.model_validate(self.data)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            message = f"{self.name}: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+            raise CommandError(message, "see `toolcrib mcp add --help`") from None
 
     def server(self, folder: Path) -> Mcp:
         """The server itself, with what stands in the variables of the environment; the entry is of a file there.
@@ -48,11 +62,7 @@ class ServerEntry(NamedTuple):
         from toolcrib.errors import BadTool
 
         try:
-            return server_of(McpEntry.model_validate(self.data), folder)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            message = f"{self.name}: {'.'.join(map(str, first['loc']))}: {first['msg']}"
-            raise CommandError(message, "see `toolcrib mcp add --help`") from None
+            return server_of(self.checked(), folder)
         except Mistake as error:
             raise CommandError(f"{self.name}: {error}", "${NAME} takes it from the environment: set it there") from None
         except BadTool as error:
@@ -130,7 +140,7 @@ def _without(text: str, number: int) -> str:
         begin = entries[number - 1].end.index if last and number else entry.start.index
         return text[:begin] + text[entry.end.index if last else entries[number + 1].start.index :]
     begin = text.rfind("\n", 0, entry.start.index) + 1
-    end = _block_end(text, entry) if last else text.rfind("\n", 0, entries[number + 1].start.index) + 1
+    end = block_end(text, entry) if last else text.rfind("\n", 0, entries[number + 1].start.index) + 1
     return text[:begin] + text[end:]
 
 
@@ -190,7 +200,7 @@ def _added(text: str, entry: Mapping[str, Any]) -> str:
     if isinstance(value.value, tuple):
         return _in_line(text, value, entry) if value.flow else _below(text, value, entry)
     key = root.keys[KEY]
-    return _inserted(text, _line_end(text, key.index), _block(entry, key.column + 2))
+    return inserted(text, line_end(text, key.index), _block(entry, key.column + 2))
 
 
 def _with_key(text: str, root: yaml.YamlNode | None, entry: Mapping[str, Any]) -> str:
@@ -198,7 +208,7 @@ def _with_key(text: str, root: yaml.YamlNode | None, entry: Mapping[str, Any]) -
         at = root.start.index + 1
         return f"{text[:at]}{KEY}: [{_flow(entry)}]{', ' if root.value else ''}{text[at:]}"
     column = 0 if root is None else root.start.column
-    return _inserted(text, len(text), f"{'':{column}}{KEY}:\n{_block(entry, column + 2)}")
+    return inserted(text, len(text), f"{'':{column}}{KEY}:\n{_block(entry, column + 2)}")
 
 
 def _in_line(text: str, value: yaml.YamlNode, entry: Mapping[str, Any]) -> str:
@@ -208,27 +218,7 @@ def _in_line(text: str, value: yaml.YamlNode, entry: Mapping[str, Any]) -> str:
 
 
 def _below(text: str, value: yaml.YamlNode, entry: Mapping[str, Any]) -> str:
-    return _inserted(text, _block_end(text, value), _block(entry, value.start.column))
-
-
-def _block_end(text: str, node: yaml.YamlNode) -> int:
-    """The end of the last line of a value."""
-    while not node.flow and node.children:
-        node = [*node.children.values()][-1]
-    at = node.end.index
-    # A text over several lines ends at the beginning of the next.
-    return at if text[:at].endswith("\n") else _line_end(text, at)
-
-
-def _line_end(text: str, at: int) -> int:
-    return text.find("\n", at) + 1 or len(text)
-
-
-def _inserted(text: str, at: int, lines: str) -> str:
-    """The text with whole lines at a place, ended as its own are."""
-    newline = "\r\n" if "\r\n" in text else "\n"
-    begin = newline if at and not text[:at].endswith("\n") else ""
-    return text[:at] + begin + lines.replace("\n", newline) + text[at:]
+    return inserted(text, block_end(text, value), _block(entry, value.start.column))
 
 
 def _block(entry: Mapping[str, Any], column: int = 0) -> str:

@@ -23,6 +23,7 @@ from toolcrib.cli.config.model import (
     ServeLimitsSection,
     ServeSection,
     SkillsEntry,
+    ToolLimitsSection,
     unknown,
 )
 from toolcrib.cli.terminal import short
@@ -56,7 +57,7 @@ class UnknownKey(Mistake):
     """A key of `crib.yaml` that is not known; its place is that of the key."""
 
     def __init__(self, place: Place, known: list[str]) -> None:
-        prefix = "limits: " if place[:1] == ("limits",) else ""
+        prefix = "limits: " if "limits" in (place[0], *place[-2:-1]) else ""
         super().__init__(prefix + unknown(place[-1], known), place)
 
 
@@ -124,7 +125,8 @@ def _model_of(loc: tuple[int | str, ...]) -> type[BaseModel]:
     if not loc:
         return CribFile
     if loc[0] == "sources":
-        return SamplingSection if "sampling" in loc else _TAGS[str(loc[2])]
+        inner: dict[str, type[BaseModel]] = {"sampling": SamplingSection, "limits": ToolLimitsSection}
+        return inner.get(str(loc[-1])) or _TAGS[str(loc[2])]
     if loc[0] == "accounts":
         return AccountSection
     sections: dict[tuple[int | str, ...], type[BaseModel]] = {

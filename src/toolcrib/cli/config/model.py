@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from annotated_types import Gt
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -77,11 +78,11 @@ Whole = Annotated[int, Strict(), Gt(0)]
 Number = Annotated[float, Strict(), Gt(0)]
 Flag = Annotated[bool, Strict()]
 _TEXT_OR_TEXTS = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
-Texts = Annotated[
-    list[Text],
+_AS_LIST = (
     BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
     WithJsonSchema(_TEXT_OR_TEXTS),
-]
+)
+Texts = Annotated[list[Text], *_AS_LIST]
 
 
 def _secret_key(value: Any) -> str:
@@ -261,6 +262,10 @@ class McpEntry(Section):
     revision: Literal["auto", "older"] | None = None
     tasks: StrictBool | None = None
     prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{0,32}$")] | None = None
+    message_bytes: Whole | None = None
+    message_parts: Whole | None = None
+    most_tools: Whole | None = None
+    most_offers: Whole | None = None
     limits: ToolLimitsSection | None = None
     breaker: Whole | Literal[False] | None = None
     account: StrictBool | Text | None = None
@@ -389,12 +394,21 @@ AgentsValue = Annotated[
 # Serving
 
 
+def _web_address(value: str) -> str:
+    if not value.startswith(("https://", "http://")):
+        raise ValueError(f"expected an address such as https://login.example, got {value!r}")
+    return value
+
+
+WebAddress = Annotated[Text, AfterValidator(_web_address)]
+
+
 class JwtSection(Section):
     """Tokens of a provider."""
 
-    issuer: Text
+    issuer: WebAddress
     audience: Text
-    jwks: Text | None = None
+    jwks: WebAddress | None = None
     scopes: Texts = Field(default=[])
     owner: Text | None = None
     roles: Text | None = None
@@ -426,24 +440,56 @@ class McpServeSection(Section):
     sessions_each: Whole | None = None
 
 
+def _reference_glob(value: str) -> str:
+    if not value.startswith((*SCHEMES, "*")):
+        raise ValueError(f"expected references to secrets, such as env:GITHUB_*, got {value!r}, which none fits")
+    return value
+
+
 class AddedSourcesSection(Section):
     """What administrators may add while the server runs; the names are those of `SourceRules`."""
 
     allowed: StrictBool = True
     programs: StrictBool = False
-    secrets: Texts = Field(default=[])
+    secrets: Annotated[list[Annotated[Text, AfterValidator(_reference_glob)]], *_AS_LIST] = Field(default=[])
+
+
+def _host_name(value: str) -> str:
+    if "/" in value:
+        raise ValueError(f"expected the name of a host, such as crib.example, got {value!r}, which no request names")
+    return value
+
+
+def _page_origin(value: str) -> str:
+    if "/" in value.rstrip("/").partition("://")[2] or ("/" in value and "://" not in value):
+        raise ValueError(f"expected an origin such as https://app.example, got {value!r}, which no page has")
+    return value
+
+
+def _base_address(value: str) -> str:
+    if "?" in value or "#" in value:
+        raise ValueError(f"expected an address that paths are added to, got {value!r}, which has a query or a fragment")
+    return value
+
+
+def _listening_host(value: str) -> str:
+    if "/" in value or value.count(":") == 1:
+        raise ValueError(f"expected an address or a name to listen at, such as 0.0.0.0, got {value!r}")
+    return value
 
 
 class ServeSection(Section):
     """How `toolcrib serve` serves the crib."""
 
-    host: Text = "127.0.0.1"
+    host: Annotated[Text, AfterValidator(_listening_host)] = "127.0.0.1"
     port: Port = 8000
-    hosts: Texts = Field(default=[])
-    origins: Texts = Field(default=[])
+    hosts: Annotated[list[Annotated[Text, AfterValidator(_host_name)]], *_AS_LIST] = Field(default=[])
+    origins: Annotated[list[Annotated[Text, AfterValidator(_page_origin)]], *_AS_LIST] = Field(default=[])
     namespaces: Texts = Field(default=[])
     log_format: Literal["text", "json"] = "text"
-    public_url: Annotated[str, Field(pattern=r"^https?://\S+$")] | None = None
+    workers: Annotated[int, Field(ge=1, le=256)] | Literal["auto"] = 1
+    public_url: Annotated[str, Field(pattern=r"^https?://\S+$"), AfterValidator(_base_address)] | None = None
+    trace_url: Annotated[str, Field(pattern=r"^https?://\S*\{(trace|span)\}\S*$")] | None = None
     auth: AuthSection = Field(default=AuthSection())
     limits: ServeLimitsSection = Field(default=ServeLimitsSection())
     mcp: McpServeSection = Field(default=McpServeSection())

@@ -13,7 +13,9 @@ serve:
   mcp: {task_after_s: 30, instructions: "..."}  # how it shows itself to MCP clients
   sources: {programs: true, secrets: ["env:GITHUB_*"]}   # what administrators may add while it runs
   public_url: https://crib.example              # where browsers reach it, to connect accounts
+  trace_url: https://traces.example/{trace}     # where the trace of a call is looked at
   log_format: json                              # lines of the log: text, unless said
+  workers: auto                                 # server processes behind the port: 1, unless said
 """
 
 from __future__ import annotations
@@ -48,6 +50,8 @@ class ServeConfig(NamedTuple):
     mcp: Mapping[str, Any] = MappingProxyType({})
     public_url: str | None = None
     sources: Mapping[str, Any] = MappingProxyType({})
+    workers: int | str = 1
+    trace_url: str | None = None
 
     def provider(self) -> OAuth | None:
         """The guard that takes tokens of a provider, where one is named."""
@@ -89,4 +93,6 @@ def hosting_of(section: ServeSection, folder: Path) -> ServeConfig:
         section.mcp.model_dump(exclude_unset=True),
         section.public_url,
         section.sources.model_dump(exclude_unset=True),
+        section.workers,
+        section.trace_url,
     )

@@ -74,6 +74,10 @@ def files_of(entry: Any, folder: Path, place: Place) -> Files | None:
     if isinstance(entry, FilesEntry):
         from toolcrib.definitions.roots import DefinitionRoot
 
+        for number, pack in enumerate(entry.trusted_packs):
+            if pack not in entry.pack:
+                problem = f"trusted_packs: '{pack}' is no `pack` of this entry"
+                raise Mistake(problem, (*place, "trusted_packs", number))
         roots = (_there(folder / root, (*place, "files")) for root in entry.files)
         return Files(
             tuple(DefinitionRoot(root, soft_checks=entry.soft_checks) for root in roots),
@@ -91,7 +95,10 @@ def files_of(entry: Any, folder: Path, place: Place) -> Files | None:
     return Files((path,)) if path.is_dir() and not any(path.glob("*.py")) else None
 
 
-_SERVER_SETTINGS = ("share", "connections", "start_s", "idle_s", "revision", "tasks", "prefix")
+_SERVER_SETTINGS = (
+    *("share", "connections", "start_s", "idle_s", "revision", "tasks", "prefix"),
+    *("message_bytes", "message_parts", "most_tools", "most_offers"),
+)
 
 
 def server_of(entry: McpEntry, folder: Path, place: Place = (), agents: AgentsSection | None = None) -> Mcp:

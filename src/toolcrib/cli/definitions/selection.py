@@ -155,7 +155,7 @@ def _of_object(choice: Choice) -> list[Files]:
 
     crib = chosen(choice)
     place = Path(crib.folders.workspace)
-    sources = [source for source in crib.stock.sources if isinstance(source, FileSource)]
+    sources = [source for source in crib.registry.sources if isinstance(source, FileSource)]
     return [Files(source.library.roots, workspace=place) for source in sources]
 
 

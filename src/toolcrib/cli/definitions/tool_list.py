@@ -119,7 +119,7 @@ def kind(crib: Crib, tool: Tool) -> str:
     if "definition" in tool.metadata:
         from toolcrib.definitions.source import FileSource
 
-        files = [source for source in crib.stock.sources if isinstance(source, FileSource)]
+        files = [source for source in crib.registry.sources if isinstance(source, FileSource)]
         known = {one.id: one.type for source in files for one in source.definitions.values()}
         return known.get(tool.metadata["definition"]["id"]) or "file"
     return "client" if tool.run is None else "function"

@@ -104,8 +104,8 @@ def crib_with(wanted: DefinitionSelection, source: FileSource) -> Crib:
     from toolcrib.definitions.source import FileSource
 
     crib = selection.crib_of(wanted)
-    others = [one for one in crib.stock.sources if not isinstance(one, FileSource)]
-    crib.stock.sources = [*others, source]
+    others = [one for one in crib.registry.sources if not isinstance(one, FileSource)]
+    crib.registry.sources = [*others, source]
     return crib
 
 
