@@ -11,9 +11,27 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.kinds import KINDS, Guard
-from tests.services import nats_url, open_folder, own_nats, own_postgres, postgres_server, postgres_url
+from tests.services import (
+    empty_postgres_url,
+    nats_url,
+    open_folder,
+    own_nats,
+    own_postgres,
+    postgres_server,
+    postgres_template,
+    postgres_url,
+)
 
-__all__ = ["nats_url", "open_folder", "own_nats", "own_postgres", "postgres_server", "postgres_url"]
+__all__ = [
+    "empty_postgres_url",
+    "nats_url",
+    "open_folder",
+    "own_nats",
+    "own_postgres",
+    "postgres_server",
+    "postgres_template",
+    "postgres_url",
+]
 
 # Containers often forbid bytecode, and each of the thousands of processes that tests start would compile us anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -20,10 +20,12 @@ KINDS = {
 }
 FIXTURES = {
     "browser": "browser",
+    "empty_postgres_url": "cluster",
     "nats_url": "cluster",
     "own_nats": "cluster",
     "own_postgres": "cluster",
     "postgres_server": "cluster",
+    "postgres_template": "cluster",
     "postgres_url": "cluster",
     "aimock": "process",
     "anvil_server": "process",

@@ -10,6 +10,7 @@ import gc
 import importlib
 import json
 import os
+import pkgutil
 import runpy
 import select
 import signal
@@ -21,7 +22,7 @@ from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, STDOUT, CompletedProcess, Popen, TimeoutExpired
-from typing import IO, NoReturn, Self, TextIO
+from typing import IO, Any, NoReturn, Self, TextIO
 
 LOADED = (
     "asyncpg",
@@ -31,37 +32,14 @@ LOADED = (
     "nats",
     "opentelemetry.context",
     "prometheus_client",
+    "pwd",
     "pydantic._internal._dataclasses",
     "pydantic.plugin._loader",
     "pydantic_monty",
     "rich.console",
     "rich.table",
-    "toolcrib.accounts",
-    "toolcrib.agent",
-    "toolcrib.cli.app",
-    "toolcrib.cli.approvals",
-    "toolcrib.cli.audit",
-    "toolcrib.cli.call_follower",
-    "toolcrib.cli.calls",
-    "toolcrib.cli.config.loader",
-    "toolcrib.cli.crib_choice",
-    "toolcrib.cli.serve",
-    "toolcrib.cli.sessions",
-    "toolcrib.cli.tools",
-    "toolcrib.crib",
-    "toolcrib.definitions.source",
-    "toolcrib.engine.nats",
-    "toolcrib.policy.rule_policy",
-    "toolcrib.sandbox.javascript",
-    "toolcrib.schema.signature",
-    "toolcrib.serve.api.app",
-    "toolcrib.serve.http",
-    "toolcrib.serve.mcp",
-    "toolcrib.sources.functions",
-    "toolcrib.sources.mcp",
-    "toolcrib.store.postgres.store",
-    "toolcrib.store.sqlite.store",
     "typer._adapters",
+    "typer._click._textwrap",
     "typer._click.decorators",
     "uvicorn",
     "uvicorn.lifespan.on",
@@ -70,6 +48,9 @@ LOADED = (
     "uvloop",
     "yaml",
 )
+"""What is loaded besides Toolcrib itself."""
+LEFT_OUT = {"__main__", "adapters", "starter"}
+"""Names of those modules of Toolcrib that are programs, or need libraries that are not installed."""
 SOON_S = 120
 
 
@@ -249,9 +230,7 @@ class _Loaded:
 def main() -> None:
     """Starts programs and tells of their ends, until nobody is left to ask."""
     del sys.path[0]  # the folder of this file
-    for name in LOADED:
-        importlib.import_module(name)
-    gc.freeze()
+    _load()
     wake, woken = socket.socketpair()
     for end in (wake, woken):
         end.setblocking(False)
@@ -282,7 +261,43 @@ def main() -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     for fd in (*running.values(), fds.pop()):
         os.close(fd)
-    _become(fds, **json.loads(request))
+    _leave(_run(fds, json.loads(request)))
+
+
+def _run(fds: Sequence[int], request: Mapping[str, Any]) -> int:
+    """Run a program to its end and return its exit code; an exception ends this process as it would end Python."""
+    try:
+        _become(fds, **request)
+    except SystemExit as end:
+        if not isinstance(end.code, int | None):
+            raise
+        return end.code or 0
+    return 0
+
+
+def _leave(code: int) -> NoReturn:
+    """End as Python does, but leave the modules in place: to take them apart writes to every page of the memory."""
+    threading._shutdown()  # type: ignore[attr-defined]  # joins threads and pools, as Python does when it ends
+    atexit._run_exitfuncs()
+    gc.collect()  # what was left open is told of
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        sys.exit(code)  # Python tells of it
+    os._exit(code)
+
+
+def _load() -> None:
+    import toolcrib
+
+    for name in LOADED:
+        importlib.import_module(name)
+    for module in pkgutil.walk_packages(toolcrib.__path__, "toolcrib."):
+        if LEFT_OUT.isdisjoint(module.name.split(".")):
+            importlib.import_module(module.name)
+    gc.collect()
+    gc.freeze()
 
 
 def _report(running: dict[int, int]) -> None:

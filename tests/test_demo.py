@@ -13,8 +13,12 @@ import pytest
 
 from tests.cli.project import Screen, command, environment
 from tests.requirements import requirement
+from toolcrib.agent import CompletionRequest, Message
+from toolcrib.agent.models import ModelCall, Text
 from toolcrib.demo import crib
+from toolcrib.demo.agents import ClerkModel
 from toolcrib.extras import install
+from toolcrib.review import review
 
 
 class Toured(NamedTuple):
@@ -106,9 +110,9 @@ def test_the_desk_is_served_with_its_console_and_a_days_work(tmp_path: Path) -> 
                 told = []
                 for line in process.stdout:
                     told.append(line)
-                    if line.startswith("Toolcrib at "):
+                    if line.startswith("Open "):
                         break
-                address = told[-1].removeprefix("Toolcrib at ").strip()
+                [address] = [line.split()[-1] for line in told if line.startswith("Toolcrib at ")]
                 with pytest.raises(HTTPError, match="401"):
                     got(f"{address}/v1/sessions")
                 (opened,) = [line.split()[1] for line in told if line.startswith("Open ")]
@@ -127,6 +131,11 @@ def test_the_desk_is_served_with_its_console_and_a_days_work(tmp_path: Path) -> 
                 process.send_signal(signal.SIGINT)
             process.stdout.read()
             assert process.wait(60) == 0
+
+
+async def test_nothing_is_written_at_the_desk_that_does_nothing(tmp_path: Path) -> None:
+    async with crib(tmp_path) as counter:
+        assert [finding for finding in await review(counter) if finding.severity != "info"] == []
 
 
 async def test_every_general_tool_works_at_the_desk(tmp_path: Path) -> None:
@@ -168,3 +177,29 @@ def got(url: str) -> list[dict[str, Any]]:
     with urlopen(url, timeout=60) as answer:
         items: list[dict[str, Any]] = json.load(answer)["items"]
     return items
+
+
+async def replied(*words: str) -> list[Any]:
+    """What the agent for money replies to what somebody said."""
+    request = CompletionRequest("billing", None, tuple(Message("user", text) for text in words))
+    return [one async for one in ClerkModel().respond(request)]
+
+
+@pytest.mark.parametrize(
+    ("words", "order"),
+    [
+        (["refund A-8, please"], "A-8"),
+        (["What was bought with A-7?", "money back for b1"], "B-1"),
+        (["What was bought with A-7?", "money back for it"], "A-7"),
+    ],
+)
+async def test_the_agent_refunds_the_order_that_it_was_asked_for(words: list[str], order: str) -> None:
+    (call,) = [one for one in await replied(*words) if isinstance(one, ModelCall)]
+    assert (call.name, json.loads(call.args)["order"]) == ("refund", order)
+
+
+@pytest.mark.parametrize("words", [["money back for A-7, no, for B-1"], ["Where is A-7?", "refund order 8"]])
+async def test_the_agent_refunds_nothing_where_it_does_not_know_the_order(words: list[str]) -> None:
+    reply = await replied(*words)
+    assert not [one for one in reply if isinstance(one, ModelCall)]
+    assert [one for one in reply if isinstance(one, Text)]

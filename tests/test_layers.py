@@ -12,16 +12,13 @@ SOURCE = Path(toolcrib.__file__).parent
 PROJECT = Path(__file__).parent.parent / "pyproject.toml"
 
 ABOVE = {
-    "_call": {"crib", "session"},
-    "_session": {"crib", "session"},
     "context": {"agent", "session"},
-    "engine": {"crib"},
     "session": {"crib"},
     "sources": {"session"},
 }
 """Layers that still name types of layers above them."""
 
-MOST = 30
+MOST = 4
 """How many imports for types go upwards. The goal is none."""
 
 

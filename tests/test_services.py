@@ -38,12 +38,12 @@ def test_a_kill_of_postgres_leaves_no_backend(own_postgres: PostgresServer) -> N
         execute(own_postgres.url, "SELECT 1")
 
 
-async def test_postgres_wants_its_password(postgres_server: str) -> None:
-    connection = await asyncpg.connect(postgres_server)
+async def test_postgres_wants_its_password(own_postgres: PostgresServer) -> None:
+    connection = await asyncpg.connect(own_postgres.url)
     assert await connection.fetchval("SHOW fsync") == "on"
     await connection.close()
     with pytest.raises(asyncpg.InvalidPasswordError):
-        await asyncpg.connect(postgres_server, password="wrong")
+        await asyncpg.connect(own_postgres.url, password="wrong")
 
 
 def test_each_test_has_a_database_of_its_own(postgres_url: str, postgres_server: str) -> None:

@@ -50,3 +50,9 @@ def test_every_public_name_is_described(site: Path) -> None:
     page = (site / "reference/api.html").read_text("utf-8")
     assert [name for name in nonempty(toolcrib.__all__) if f'id="toolcrib.{name}"' not in page] == []
     assert (site / "search/search_index.json").is_file()
+
+
+def test_the_menu_has_every_page_that_stands_alone() -> None:
+    menu = (ROOT / "website/mkdocs.yml").read_text("utf-8").partition("\nnav:")[2]
+    pages = [page.name for page in (ROOT / "docs").glob("*.md")]
+    assert [name for name in nonempty(pages) if not re.search(rf"[\[ ]{re.escape(name)}[,\]]", menu)] == []

@@ -426,7 +426,7 @@ async def test_a_step_that_failed_fails_again_and_one_key_is_used_once() -> None
 async def test_other_tools_are_fakes() -> None:
     async def shop(ctx: Context) -> list[Any]:
         prices = [await ctx.call("shop.price", {"of": of}) for of in ("tea", "gold")]
-        stock = await ctx.call("shop.stock")
+        stock = await ctx.call("shop.registry")
         broken = await ctx.call("shop.broken")
         assert broken.failure is not None
         return [*(price.data for price in prices), stock.data, broken.failure.code]
@@ -437,7 +437,7 @@ async def test_other_tools_are_fakes() -> None:
     async def broken() -> None:
         raise ToolFailure("unavailable", "closed")
 
-    ctx = testing.context(tools={"shop.price": price, "shop.stock": Result([1]), "shop.broken": broken})
+    ctx = testing.context(tools={"shop.price": price, "shop.registry": Result([1]), "shop.broken": broken})
     assert (await testing.run(shop, {}, ctx)).data == [3, 4, [1], "unavailable"]
     assert ctx.calls[0] == ("shop.price", {"of": "tea"})
     with pytest.raises(AssertionError, match="Nobody gave a fake"):

@@ -16,16 +16,15 @@ import msgspec
 from pydantic_core import to_json
 
 from toolcrib.errors import Refused, ToolFailure
-from toolcrib.reports import check_patch, check_progress
-from toolcrib.schema import output_check
+from toolcrib.reports import Misuse, check_patch, check_progress
+from toolcrib.schema import SchemaError, output_check
 from toolcrib.state import Snapshot
 from toolcrib.types import Answer, Change, Kind, Result, Resume, Schedule, SideEffect
 
 if TYPE_CHECKING:
     from toolcrib.agent.run_scope import RunView
-    from toolcrib.policy import CallPermissions, Policy
+    from toolcrib.policy import CallPermissions
     from toolcrib.session import Session
-    from toolcrib.tool import Tool
 
 T = TypeVar("T")
 
@@ -41,11 +40,20 @@ class Stopped(BaseException):
     """
 
 
+class MissingDependency(AttributeError, Misuse):
+    """A tool wants what the crib was not made with."""
+
+
 class Deps:
     """What the crib was made with, by type or by name."""
 
     def __init__(self, values: Mapping[str, Any] | None = None) -> None:
         self._named = dict(values or {})
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all of them."""
+        return tuple(self._named)
 
     def __getitem__(self, key: type[T] | str) -> Any:
         if isinstance(key, str):
@@ -66,7 +74,7 @@ class Deps:
         try:
             return self[name]
         except Refused as error:
-            raise AttributeError(str(error)) from None
+            raise MissingDependency(str(error)) from None
 
 
 class Host(Protocol):
@@ -119,7 +127,7 @@ class Host(Protocol):
         """Returns when the call is asked to stop."""
 
     @property
-    def this_session(self) -> Session | None:
+    def this_session(self) -> Any:
         """The session of the call."""
 
     @property
@@ -142,7 +150,7 @@ class Host(Protocol):
 class OutsideCrib:
     """What a call that no crib runs says of all that only a crib has."""
 
-    this_session: Session | None = None
+    this_session: Any = None
     permissions: CallPermissions | None = None
 
     def now(self) -> float:
@@ -170,75 +178,6 @@ class OutsideCrib:
 
     async def drain(self) -> None:
         """Nothing is written."""
-
-
-class AgentScope(Protocol):
-    """What the run of an agent gives to its calls: its tools, what judges them, and who called whom."""
-
-    @property
-    def policy(self) -> Policy:
-        """What judges a call: the session's policy, narrowed by the agent's."""
-
-    @property
-    def instructions(self) -> str:
-        """What the agent was told by whoever wrote it."""
-
-    def tool(self, call: Any) -> Tool | None:
-        """The tool that the name of a call means here."""
-
-    def sees(self, tool: Tool) -> bool:
-        """Whether that very tool is open to the agent."""
-
-    def names(self) -> list[str]:
-        """The names that could have been meant."""
-
-    def path(self) -> list[str]:
-        """The agents from the top down to the one that called."""
-
-    def run(self, call: Any) -> Any:
-        """The run as a tool sees it."""
-
-    def finished(self, call: Any, result: Result) -> Result:
-        """The result of one of its calls, as it counts for the run."""
-
-
-class AgentRunner(Protocol):
-    """What runs agents over the sessions of a crib."""
-
-    def desk(self, call: Any) -> AgentScope | None:
-        """What the run of a call gives to it."""
-
-    def news(self, session: Any, call: Any = None) -> None:
-        """Something happened that a run may have waited for: a call ended or was answered, a session was opened."""
-
-    def built_in(self) -> Mapping[str, Tool]:
-        """The tools that are built into agents, by id."""
-
-    def start(self, crib: Any) -> None:
-        """A crib has started: what dead processes left of its runs is taken up, now and later."""
-
-    def take_over(self, other: Any) -> None:
-        """Goes on with the definitions and models of other agents; runs keep what they began with."""
-
-    async def load(self, session: Any) -> None:
-        """Takes in what the log of a session says of its runs."""
-
-    async def send(
-        self, session: Any, message: Any, *, agent: str | None = None, mode: str | None = None, key: str | None = None
-    ) -> Any:
-        """A message to the session's agent, and what came of it."""
-
-    def halt(self, session: Any) -> Awaitable[None]:
-        """Stops the model of the run that is being interrupted; the end of the run can be awaited."""
-
-    def leave(self, session: Any) -> None:
-        """A session is being closed: what its run has left to do is done when it is opened again."""
-
-    async def stop(self) -> None:
-        """Lets go of all runs, without a word in the log."""
-
-    async def close(self) -> None:
-        """Lets go of all else, when nothing runs any more."""
 
 
 def _fact(name: str, what: str) -> Any:
@@ -284,7 +223,7 @@ class Context:
         """Tells how far it is; the newest always arrives, at most ten a second do.
 
         Raises:
-            ValueError: the progress is not from 0 to 1, or there is no such status.
+            Misuse: the progress is not from 0 to 1, or there is no such status.
         """
         check_progress(progress, status)
         if progress is None and isinstance(loaded, int | float) and isinstance(total, int | float) and total:
@@ -304,7 +243,7 @@ class Context:
         """Changes what is shown by one JSON Patch operation or a list of them.
 
         Raises:
-            ValueError: it is none.
+            Misuse: it is none.
         """
         operations = patch if isinstance(patch, list) else [patch]
         check_patch(operations)
@@ -352,6 +291,7 @@ class Context:
         """Asks a person or a client, and waits, for days if need be. The tool then runs again from its start, and this
         returns the recorded answer.
 
+        A decline or cancel ends the call, unless `resume` is `pass_any`: then the tool gets it like any other answer.
         State changes, effects and calls to be made later are written with the question, in one commit, and so once.
 
         Raises:
@@ -421,7 +361,8 @@ class Context:
     @property
     def this_session(self) -> Session | None:
         """The session as an object, to look at its tools, calls and questions; None where no crib runs the tool."""
-        return self._host.this_session
+        session: Session | None = self._host.this_session
+        return session
 
     @property
     def permissions(self) -> CallPermissions | None:
@@ -504,6 +445,7 @@ async def _in_thread(do: Callable[[], Any]) -> Any:
             return None, error
 
     value, error = await asyncio.to_thread(done)
+    await asyncio.sleep(0)  # what the function told is heard first
     if error is not None:
         raise error
     return value
@@ -513,7 +455,10 @@ def check_question(question: Mapping[str, Any]) -> None:
     """What cannot be asked is the tool's fault, and is told to it at once."""
     for name, known in (("kind", get_args(Kind)), ("resume", (None, *get_args(Resume)))):
         if question[name] not in known:
-            raise ValueError(f"{question[name]!r} is no {name} of a question")
+            raise Misuse(f"{question[name]!r} is no {name} of a question, one of {', '.join(filter(None, known))}")
     if question["schema"] is not None:
-        output_check(question["schema"])
+        try:
+            output_check(question["schema"])
+        except SchemaError as error:
+            raise Misuse(f"The schema of a question: {error}") from None
     msgspec.json.encode(msgspec.json.decode(to_json(question["data"])))

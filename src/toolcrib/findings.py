@@ -14,7 +14,8 @@ _RANK: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 class Finding:
     """One thing that is wrong: a stable code, how bad it is, in words, where it is written and what was probably meant.
 
-    `about` says which part of a project it belongs to: `policy`, `tools`, `agents`, `keys` or `config`.
+    `about` says which part of a project it belongs to: `policy`, `tools`, `agents`, `keys` or `config`. `setting` is
+    the place of a setting among those of its source: who knows where the source is described knows the line by it.
     """
 
     code: str
@@ -24,6 +25,7 @@ class Finding:
     file: str | None = None
     line: int | None = None
     nearest: str | None = None
+    setting: tuple[str | int, ...] | None = None
 
     @property
     def place(self) -> str:
@@ -42,7 +44,7 @@ class Finding:
 
     def data(self) -> dict[str, Any]:
         """Its form in JSON; what is not known is left out."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: value for name, value in asdict(self).items() if value is not None and name != "setting"}
 
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:

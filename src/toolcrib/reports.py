@@ -13,33 +13,37 @@ _FIELDS = {"add": "value", "replace": "value", "test": "value", "move": "from", 
 _POINTER = re.compile(r"(/([^~]|~[01])*)?", re.DOTALL)
 
 
+class Misuse(ValueError):
+    """What a tool cannot tell or ask: a mistake of its author. The text is shown to whoever made the call."""
+
+
 def check_progress(progress: Any, status: Any) -> None:
     """Looks at a progress before it is told.
 
     Raises:
-        ValueError: it is not from 0 to 1, or there is no such status.
+        Misuse: it is not from 0 to 1, or there is no such status.
     """
     number = isinstance(progress, int | float) and not isinstance(progress, bool)
     if progress is not None and not (number and 0 <= progress <= 1):
         shown = progress if number else type(progress).__name__
-        raise ValueError(f"progress is a number from 0 to 1, not {shown}; give amounts as loaded and total")
+        raise Misuse(f"progress is a number from 0 to 1, not {shown}; give amounts as loaded and total")
     if not isinstance(status, str) or status not in STATUSES:
         shown = repr(status) if isinstance(status, str) else type(status).__name__
-        raise ValueError(f"status is one of {', '.join(STATUSES)}, not {shown}")
+        raise Misuse(f"status is one of {', '.join(STATUSES)}, not {shown}")
 
 
 def check_patch(operations: list[Any]) -> None:
     """Looks at the operations of a JSON Patch (RFC 6902).
 
     Raises:
-        ValueError: they are none.
+        Misuse: they are none.
     """
     if not operations:
-        raise ValueError("A delta is a JSON Patch: one operation, or a list of them")
+        raise Misuse("A delta is a JSON Patch: one operation, or a list of them")
     for number, one in enumerate(operations):
         problem = _problem(one)
         if problem is not None:
-            raise ValueError(f"A delta is a JSON Patch: operation {number} {problem}")
+            raise Misuse(f"A delta is a JSON Patch: operation {number} {problem}")
 
 
 def _problem(one: Any) -> str | None:

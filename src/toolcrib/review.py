@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.findings import Finding, in_order
-from toolcrib.policy import globs, rules_of
+from toolcrib.accounts import AccountSettings
+from toolcrib.findings import Finding, Severity, in_order
+from toolcrib.policy import capabilities, globs, rules_of
 from toolcrib.policy.rule_policy import Layers
 from toolcrib.policy.schema_paths import names
 from toolcrib.schema import nearest
+from toolcrib.sources import Source, SourceReference
+from toolcrib.sources.coding_agents import hook_tools
+from toolcrib.sources.functions import needed_deps, takes_context
+from toolcrib.store.shared import SharedStore
 from toolcrib.tool import Tool
 
 if TYPE_CHECKING:
@@ -31,7 +37,33 @@ def policy_findings(crib: Crib) -> list[Finding]:
     """Return what is wrong with the policy; nothing is known of one that is not made of rules."""
     policy = rules_of(crib.pipeline.policy)
     layers = policy.layers if isinstance(policy, Layers) else () if policy is None else (policy,)
-    return [one for layer in layers for one in layer.check(all_tools(crib), _agent_names(crib))]
+    tools, agents = all_tools(crib), list(_agent_names(crib))
+    findings = [one for layer in layers for one in layer.check(tools, agents)]
+    if not any(one.code in ("NO_TOOL", "NO_CAPABILITY") for one in findings):
+        return findings
+    guarded = [one for layer in layers for one in layer.check([*tools, *hook_tools()], agents)]
+    guards_alone = not [one for one in crib.registry.sources if one.name != "builtin"]
+    return list(_with_hooks(findings, guarded, "info" if guards_alone else "warning"))
+
+
+def _with_hooks(findings: Sequence[Finding], guarded: Sequence[Finding], severity: Severity) -> Iterator[Finding]:
+    """What is about steps of coding agents is told as that: a crib without sources is for their hooks alone."""
+    about = {one.line for one in findings if one.code == "NO_TOOL"}
+    for one in findings:
+        missing = one.code in ("NO_TOOL", "NO_CAPABILITY") and not any(_same(one, other) for other in guarded)
+        hint = f"{one.message}, but for what coding agents do (`toolcrib guard`)"
+        yield replace(one, severity=severity, message=hint, nearest=None) if missing else _named(one, guarded)
+    yield from (one for one in guarded if one.line in about and not any(_same(one, other) for other in findings))
+
+
+def _same(one: Finding, other: Finding) -> bool:
+    return (one.code, one.line, one.message) == (other.code, other.line, other.message)
+
+
+def _named(one: Finding, guarded: Iterable[Finding]) -> Finding:
+    """The same with what was probably meant, where only the steps of coding agents are like it."""
+    close = next((other.nearest for other in guarded if _same(one, other)), None)
+    return one if one.nearest is not None or close is None else replace(one, nearest=close)
 
 
 def all_tools(crib: Crib) -> list[Tool]:
@@ -48,14 +80,29 @@ def _agent_names(crib: Crib) -> Iterable[str]:
 
 
 def setting_findings(crib: Crib) -> Iterator[Finding]:
-    """Yield settings that name tools, namespaces or sources that are not there."""
+    """Yield settings that name tools, namespaces, sources or secrets that are not there."""
+    yield from crib.origin.findings
     ids = [tool.id for tool in crib.catalog.view(("*",)).tools]
-    for pattern in crib.stock.unused():
+    for pattern in crib.registry.unused():
         yield _setting(crib, "NO_DECLARATION", ("declare", pattern), f"declare: {pattern} fits no tool", pattern, ids)
     arguments = sorted({name for tool in crib.catalog.view(("*",)).tools for name in names(tool.input_schema)})
-    for pattern, key, argument in crib.stock.idle():
+    for pattern, key, argument in crib.registry.idle():
         message = f"declare: {pattern}: no tool that it fits has the argument of {key}: {argument}"
         yield _setting(crib, "NO_ARGUMENT", ("declare", pattern), message, argument, arguments)
+    yield from _deps(crib)
+    yield from _namespaces(crib)
+    sources = sorted({*crib.catalog.sources(), *(source.name for source in crib.registry.sources)})
+    for number, name in enumerate(crib.catalog.precedence):
+        if name not in sources:
+            message = f"precedence: there is no source '{name}'"
+            yield _setting(crib, "NO_SOURCE", ("precedence", number), message, name, sources)
+    if not Path(crib.folders.workspace).is_dir():
+        message = f"workspace: there is no folder {crib.folders.workspace}"
+        yield _setting(crib, "NO_FOLDER", ("workspace",), message, "", ())
+
+
+def _namespaces(crib: Crib) -> Iterator[Finding]:
+    """Namespaces that settings name and no tool has, and names that hide one."""
     namespaces = crib.catalog.namespaces()
     if crib.default_namespaces != ("default",):
         for number, name in enumerate(crib.default_namespaces):
@@ -66,11 +113,23 @@ def setting_findings(crib: Crib) -> Iterator[Finding]:
         if name not in namespaces:
             message = f"namespace_aliases: {alias} stands for '{name}', a namespace that no tool has"
             yield _setting(crib, "NO_NAMESPACE", ("namespace_aliases", alias), message, name, namespaces)
-    sources = sorted({*crib.catalog.sources(), *(source.name for source in crib.stock.sources)})
-    for number, name in enumerate(crib.catalog.precedence):
-        if name not in sources:
-            message = f"precedence: there is no source '{name}'"
-            yield _setting(crib, "NO_SOURCE", ("precedence", number), message, name, sources)
+        if alias in namespaces:
+            message = f"namespace_aliases: {alias} is a namespace itself, whose tools no session can open by that name"
+            yield _setting(crib, "HIDDEN_NAMESPACE", ("namespace_aliases", alias), message, alias, ())
+
+
+def _deps(crib: Crib) -> Iterator[Finding]:
+    """Dependencies that no tool wants, by name or by type; of tools that take a context nobody knows it."""
+    tools = crib.catalog.view(("*",)).tools
+    wanted = {name: kind for tool in tools for name, kind in needed_deps(tool).items()}
+    kinds = tuple(kind for name, kind in wanted.items() if name not in crib.pipeline.deps and isinstance(kind, type))
+    unsure = any(takes_context(tool) for tool in tools if tool.source != "builtin")
+    for name in crib.pipeline.deps.names:
+        if name not in wanted and not isinstance(crib.pipeline.deps[name], kinds):
+            message = f"deps: no tool has a parameter for '{name}'"
+            message += " (one that takes a Context may use it)" if unsure else ""
+            finding = _setting(crib, "NO_DEPENDENT", ("deps", name), message, name, wanted)
+            yield replace(finding, severity="info" if unsure else "warning")
 
 
 def _is_namespace(crib: Crib, name: str) -> bool:
@@ -80,17 +139,15 @@ def _is_namespace(crib: Crib, name: str) -> bool:
 def _setting(
     crib: Crib, code: str, place: tuple[str | int, ...], message: str, name: str, known: Iterable[str]
 ) -> Finding:
-    close = nearest(name, known, 1)
     origin = crib.origin
-    return Finding(
-        code, "warning", message, "config", origin.file, origin.line_at(place), nearest=close[0] if close else None
-    )
+    return Finding(code, "warning", message, "config", origin.file, origin.line_at(place), _close(name, known))
 
 
 def tool_findings(crib: Crib) -> Iterator[Finding]:
     """Yield what tools say of themselves and does not hold; definition files are reviewed where they are read."""
     for tool in crib.catalog.view(("*",)).tools:
         yield from (Finding("TOOL_WARNING", "warning", warning, "config") for warning in tool.warnings)
+        yield from _capabilities(tool)
         known = names(tool.input_schema)
         if tool.function is None or tool.input_schema.get("additionalProperties") is not False:
             continue
@@ -99,6 +156,26 @@ def tool_findings(crib: Crib) -> Iterator[Finding]:
                 close = nearest(name, known, 1)
                 message = f"{tool.id}: an example has '{name}', which is none of its arguments"
                 yield Finding("BAD_EXAMPLE", "warning", message, "config", nearest=close[0] if close else None)
+
+
+def _capabilities(tool: Tool) -> Iterator[Finding]:
+    """Capabilities of a family that is a well-known one but for a slip of the pen; grants of that do not cover them."""
+    for one in tool.capabilities if tool.function is not None else ():
+        family = ":".join(one.split(":")[:2])
+        for known in capabilities.FAMILIES:
+            if _is_slip(family, known):
+                message = f"{tool.id}: capability {one} is of a family that no preset and no toolkit knows"
+                yield Finding("UNKNOWN_CAPABILITY", "warning", message, "config", nearest=known)
+
+
+def _is_slip(text: str, meant: str) -> bool:
+    """True if one letter is missing, too many or another, or two neighbours stand in each other's place."""
+    if len(text) == len(meant):
+        places = [number for number, pair in enumerate(zip(text, meant, strict=True)) if pair[0] != pair[1]]
+        swapped = len(places) == 2 and sorted(text) == sorted(meant) and places[1] - places[0] == 1
+        return len(places) == 1 or swapped
+    short, long = sorted((text, meant), key=len)
+    return any(long[:at] + long[at + 1 :] == short for at in range(len(long)))
 
 
 def agent_findings(crib: Crib) -> list[Finding]:
@@ -110,15 +187,61 @@ def agent_findings(crib: Crib) -> list[Finding]:
 async def source_findings(crib: Crib) -> list[Finding]:
     """Return what sources say of the files that their tools come from."""
     findings: list[Finding] = []
-    for source in crib.stock.sources:
-        findings += await source.findings()
+    for source in crib.registry.sources:
+        own = [*await source.findings(), *_strange_account(crib, source)]
+        findings += [crib.origin.located(one, source) for one in own]
+        findings += [one for reference in await source.references() for one in _reference(crib, reference)]
     return findings
+
+
+def _strange_account(crib: Crib, source: Source) -> Iterator[Finding]:
+    """An account that a source is used with, and that is almost one that is described."""
+    wish = getattr(source, "account", None)
+    if wish is None or crib.accounts.named(wish["name"]) != AccountSettings(**wish):
+        return
+    others = [one.name for one in crib.accounts.settings if one.name != wish["name"]]
+    if close := _close(wish["name"], others):
+        message = f"{source.name}: nothing but this source describes the account '{wish['name']}'"
+        yield Finding("NO_ACCOUNT", "warning", message, "config", nearest=close, setting=("account",))
+
+
+def _reference(crib: Crib, reference: SourceReference) -> Iterator[Finding]:
+    """A tool or an account that a file names and the crib does not have."""
+    name, where = reference.name, (reference.file, reference.line)
+    if reference.kind == "account":
+        known = [one.name for one in crib.accounts.settings]
+        if name not in known:
+            message = f"there is no account '{name}', so calls fail"
+            yield Finding("NO_ACCOUNT", "warning", message, "config", *where, _close(name, known))
+        return
+    namespace, dot, inner = name.partition(".")
+    ids = [tool.id for tool in crib.catalog.view(("*",)).tools]
+    known = ids if dot else list(crib.catalog.namespaces())
+    if f"{namespace.lower()}{dot}{inner}" not in known:
+        message = f"there is no tool '{name}' to fall back to"
+        yield Finding("NO_TOOL", "warning", message, "config", *where, _close(name, known))
+
+
+def _close(name: str, known: Iterable[str]) -> str | None:
+    close = nearest(name, known, 1)
+    return close[0] if close else None
+
+
+def start_findings(crib: Crib) -> Iterator[Finding]:
+    """Yield what keeps a crib from being served, though its tools can be looked at."""
+    origin = crib.origin
+    if crib.pipeline.engine is not None and not isinstance(crib.store, SharedStore):
+        message = f"engine: it needs a store that machines can share (postgresql://...), not {crib.store.url}"
+        yield Finding("UNFIT_STORE", "error", message, "config", origin.file, origin.line_at(("engine",)))
+    problem = crib.pipeline.vault.problem() if crib.pipeline.vault.given else None
+    if problem is not None:
+        yield Finding("NO_SECRET", "error", problem, "config", origin.file, origin.line_at(("secret_key",)))
 
 
 def tempered(crib: Crib, findings: Iterable[Finding]) -> Iterator[Finding]:
     """Yield the findings; while sources are away, what is only missing is not yet a mistake."""
-    away = sorted(source.name for source, health in crib.stock.unwell() if health.status == "unavailable")
-    waits = crib.stock.pending or bool(away)
+    away = sorted(source.name for source, health in crib.registry.unwell() if health.status == "unavailable")
+    waits = crib.registry.pending or bool(away)
     which = f"{', '.join(away)} may bring it" if away else "a source that has not answered yet may bring it"
     for one in findings:
         missing = waits and one.code in UNSURE

@@ -84,14 +84,14 @@ async def _one_password(name: str) -> str:
         raise _missing(reference, "there is no program `op`") from None
     try:
         async with asyncio.timeout(PROGRAM_S):
-            told, _ = await process.communicate()
+            output, _ = await process.communicate()
     except TimeoutError:
         process.kill()
         await process.wait()
         raise _missing(reference, f"`op` took longer than {PROGRAM_S:g} s") from None
     if process.returncode:
         raise _missing(reference, f"`op read` ended with {process.returncode}; is it signed in?")
-    return told.decode(errors="replace")
+    return output.decode(errors="replace")
 
 
 async def _hashicorp_vault(name: str) -> str:

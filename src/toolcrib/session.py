@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from msgspec.json import encode as to_json
@@ -35,6 +35,7 @@ from toolcrib.events import (
     Notice,
     Opened,
     RunEnded,
+    SessionClosed,
     SessionClosing,
     StateRecord,
     StopWanted,
@@ -42,6 +43,7 @@ from toolcrib.events import (
     UserState,
     Waiting,
 )
+from toolcrib.findings import Finding
 from toolcrib.keywords import AnswerKeywords, CallKeywords, ScheduleKeywords
 from toolcrib.media import is_digest
 from toolcrib.policy import Policy
@@ -64,6 +66,8 @@ LOOK_S = 0.25
 class Session(Lists):
     """One owner's use of a crib: call, submit, answer, cancel, events, close."""
 
+    crib: Crib
+
     def __init__(
         self, crib: Crib, id: str, owner: str, namespaces: tuple[str, ...], grants: tuple[Any, ...] = ()
     ) -> None:
@@ -84,6 +88,7 @@ class Session(Lists):
         self.restored = False  # whether it was there before it was opened
         self.shut = False  # whether the log says that it was closed, by whatever process, and not opened since
         self.moved = 0 if crib.moved is None else crib.moved()
+        self.looked_for = ""  # the call for which it was last looked what others did
         self.client_tools: tuple[Tool, ...] = ()
         self.offers: tuple[str, ...] = ()
         self.judge: Policy | None = None
@@ -101,6 +106,8 @@ class Session(Lists):
         self._version = -1
         self.opened: Mapping[str, Tool] = {}  # its tools by id and name, as of the last look
         self._model_names: dict[str, str] | None = None
+        self._tool_lists: list[list[str]] = []  # as its log has them, those that had something new
+        self._listed: set[str] = set()
 
     @property
     def namespaces(self) -> tuple[str, ...]:
@@ -152,13 +159,12 @@ class Session(Lists):
         """The tools by the names a model sees; a name never changes its meaning while the session lives."""
         known = self._model_names = self._model_names if self._model_names is not None else {}
         ids = {id: name for name, id in known.items()}
-        for name, tool in self._view.model_names(taken=known).items():
+        for name, tool in self._named(known):
             if tool.id not in ids:
                 known[name] = tool.id
                 ids[tool.id] = name
-        hides = getattr(self.policy, "hides", None)
         offered = [tool for tool in self._view.tools if tool.metadata.get("offered", True)]
-        return {ids[tool.id]: tool for tool in offered if hides is None or not hides(tool, self)}
+        return {ids[tool.id]: tool for tool in offered if not self.policy.hides(tool, self)}
 
     async def offer(self, tools: Iterable[Tool | Mapping[str, Any]]) -> None:
         """Tools that the client runs itself; they live in namespace `client` and are kept with the session."""
@@ -171,7 +177,24 @@ class Session(Lists):
 
     def names(self) -> list[str]:
         """The ids of its tools."""
-        return [tool.id for tool in self._view.tools]
+        ids = [tool.id for tool in self._view.tools]
+        self._note_tools(ids)
+        return ids
+
+    def _note_tools(self, ids: Iterable[str]) -> None:
+        """Keeps a list of its tools that its log has, if one of them is new."""
+        if not self._listed.issuperset(ids):
+            self._tool_lists.append(list(ids))
+            self._listed.update(ids)
+
+    def _named(self, known: Mapping[str, str]) -> Iterator[tuple[str, Tool]]:
+        """Its tools as they were named when they came, beside which others, so that a restart renames none."""
+        lists, self._tool_lists = self._tool_lists, []
+        tools = {tool.id: tool for tool in self._view.tools}
+        for ids in lists:
+            view, gone = CatalogView([tools[id] for id in ids if id in tools]), [id for id in ids if id not in tools]
+            yield from view.model_names(known, gone).items()
+        yield from self._view.model_names(known).items()
 
     def _refresh(self) -> None:
         """Its tools are looked up anew."""
@@ -202,14 +225,17 @@ class Session(Lists):
                 self.ceiling = self.namespaces if changed.narrowed else None if changed.widened else self.ceiling
             case SessionClosing():
                 self._take_logout()
+            case SessionClosed():
+                drain.end_left(self)
             case StopWanted(call=call, failure=failure) if call in self.live:  # another process asks to stop it
                 self.live[call].stop(failure)
             case Approved(offer=offer):
                 self._approved(offer)
             case UserState(values=values):
                 self.user = values
-            case ToolsChanged(client=list() as client):
-                self.client_tools = client_tools.recalled(client)
+            case ToolsChanged(tools=ids, client=client):
+                self._note_tools(ids)
+                self.client_tools = self.client_tools if client is None else client_tools.recalled(client)
 
     def _take_logout(self) -> None:
         """A logout began, here or in another process."""
@@ -217,10 +243,11 @@ class Session(Lists):
         if self.crib.agents is not None and self.driver is not None:
             self.crib.agents.leave(self)
 
-    def _take_rights(self, said: Opened | NamespacesChanged) -> None:
+    def _take_rights(self, rights: Opened | NamespacesChanged) -> None:
         """Takes what is open from an event that says so."""
-        self.namespaces = tuple(said.namespaces)
-        self.grants = self.grants if said.grants is None else tuple(said.grants)
+        self.namespaces = tuple(rights.namespaces)
+        self._note_tools(rights.tools)
+        self.grants = self.grants if rights.grants is None else tuple(rights.grants)
         self.judge = None
 
     # Policy
@@ -247,13 +274,20 @@ class Session(Lists):
         if offer not in self.offers:
             self.offers, self.judge = (*self.offers, offer), None
 
-    def why(self, tool: str, args: Any = None) -> Any:
+    @property
+    def findings(self) -> list[Finding]:
+        """Its grants that match nothing: they are of families that no tool needs."""
+        return permissions.findings_of(self.grants, self.crib, self.client_tools)
+
+    def why(self, tool: str, args: Any = None, *, agent: str | None = None) -> Any:
         """The verdict on a call without making it, with every grant, segment and rule that was looked at.
+
+        For an `agent` of the crib it also says where each value was seen, up to the last call of an agent.
 
         Raises:
             Refused: `not_found`, `invalid_arguments`.
         """
-        return permissions.why(self, tool, args)
+        return permissions.why(self, tool, args, agent)
 
     async def _trace_origins(self, instructions: str | None = None) -> None:
         """Takes in what its log says of where values come from, up to now."""
@@ -264,20 +298,20 @@ class Session(Lists):
         await self.origin_log.catch_up(instructions)
 
     async def narrow(self, *, namespaces: Sequence[str] | None = None, grants: Any = None) -> None:
-        """Takes rights away, from the next call on. To give more, open the session anew.
+        """Takes rights away, in every process from the next call on. To give more, open the session anew.
 
         Raises:
-            Refused: `denied`, it would open something; `too_large`, there would be too many grants.
+            Refused: `denied`, it would open something; `too_large`, there would be too many grants;
+                `invalid_arguments`, one is of a family that is almost another.
             BadRule: the grants do not load.
         """
         most = self.pipeline.limits.grants_per_session
         wanted = self.namespaces if namespaces is None else self.crib.catalog.resolve(namespaces)
         permissions.within(wanted, self.namespaces)
-        narrower = (*self.grants, *permissions.grants_of(grants, most))
+        narrower = (*self.grants, *permissions.grants_of(grants, self.crib, self.client_tools))
         permissions.check_number(narrower, most)
-        self.grants = narrower
-        self.judge = None
-        await self.crib._set_namespaces(self, wanted, narrowed=True)
+        await self.crib._session_table.set_rights(self, wanted, narrower, narrowed=True)
+        await self.crib.store.known_everywhere()
 
     # Calls
 
@@ -298,21 +332,26 @@ class Session(Lists):
             moved = self.crib.moved
             if self.news != self.known or (moved is not None and self.moved != moved()):
                 await self.crib._renew(self)
+                self.looked_for = request.id
             return await self.pipeline.accept(request, caller)
         except StoreError as error:
             return LiveCall.untaken(request, error)
 
     async def submit(self, tool: str, args: Any = None, **options: Unpack[CallKeywords]) -> Call:
         """Accepts a call durably and returns at once; follow it with `events(call=...)` or wait with `result`."""
-        request = self._request(tool, args, options)
-        moved = self.crib.moved
-        if self.news != self.known or (moved is not None and self.moved != moved()):
-            await self.crib._renew(self)
-        live = await self.pipeline.accept(request, DURABLE)
+        live = await self._submit(self._request(tool, args, options))
         assert live.row is not None
         if live.row.id == live.id:
             return lifecycle.call(live)
         return (await self.history(live.row)).call()
+
+    async def _submit(self, request: CallRequest) -> LiveCall:
+        """Accepts a call durably; its row is that of another call where the key was used before."""
+        moved = self.crib.moved
+        if self.news != self.known or (moved is not None and self.moved != moved()):
+            await self.crib._renew(self)
+            self.looked_for = request.id
+        return await self.pipeline.accept(request, DURABLE)
 
     async def schedule(self, tool: str, args: Any = None, **times: Unpack[ScheduleKeywords]) -> ScheduleEntry:
         """Makes a call later: `after` so many seconds, `at` a time, `when` a call ends, or by `cron`. It is durable.
@@ -562,15 +601,15 @@ class Session(Lists):
         """
         if self.crib.agents is None:
             raise Refused("unavailable", "This crib has no agents", "make it with agents=Agents([...])")
-        return await self.crib.agents.send(self, message, agent=agent, mode=mode, key=key)
+        return await self.crib.agents.driver(self).send(message, agent, mode, key)
 
     # Questions
 
     async def questions(self) -> list[Question]:
         """What is open, in order of acceptance."""
         rows = await self.crib.store.calls(self.id, ("waiting",), limit=100_000)
-        found = [(await self.history(row)).question for row in rows]
-        return [question for question in found if question is not None]
+        questions = [(await self.history(row)).question for row in rows]
+        return [question for question in questions if question is not None]
 
     async def answer(self, question: str, action: str, value: Any = None, **more: Unpack[AnswerKeywords]) -> Answer:
         """Answers a question: `accept`, `decline`, `cancel`, or `fail`; by `actor`, with an idempotency `key`.
@@ -580,10 +619,10 @@ class Session(Lists):
         Raises:
             Refused: `not_found`, `already_answered`, `expired`, `invalid_arguments`, `denied`; the question stays.
         """
-        given = await permissions.answer(self, question, action, value, **more)
+        answer = await permissions.answer(self, question, action, value, **more)
         if self.crib.agents is not None:
             self.crib.agents.news(self)
-        return given
+        return answer
 
     # State
 
@@ -598,16 +637,14 @@ class Session(Lists):
 
     async def _reload_state(self) -> None:
         """Takes from the log what others changed."""
-        await self.crib._fold_state(self)
+        await self.crib._session_table.fold_state(self)
 
     # Bounds
 
     def _remember_outcome(self, live: LiveCall, outcome: Result) -> None:
         """Counts calls that come again with the same outcome."""
-        self.loops = self.loops or RepeatedCalls()
-        self.loops.note(live, outcome)
-        if not self.loops:
-            self.loops = None
+        loops = self.loops or RepeatedCalls()
+        self.loops = loops if loops.note(live, outcome) else None
 
     def _calls_in_turn(self, turn: str) -> int:
         """How many calls that model turn has made, this one included."""
@@ -717,7 +754,7 @@ class Session(Lists):
             return closed
         finally:
             self.closed = True
-            self.crib._forget(self)
+            self.crib._session_table.forget(self)
 
     async def left(self) -> None:
         """Returns when a logout that is under way is over, however it ended."""

@@ -82,6 +82,7 @@ class State:
         self._values: dict[str | None, dict[str, Any]] = {None: {}}
         self._changed: dict[tuple[str | None, str], tuple[int, str]] = {}
         self.scoped = any(key.lives == "run" for key in self._keys.values())
+        self.has_runs = False  # whether it holds values of runs
         self.revision = 0
         self.now = Snapshot({}, 0)
 
@@ -105,6 +106,7 @@ class State:
         if isinstance(outcome, StateProblem):
             return outcome
         self._values.update(outcome)
+        self.has_runs = len(self._values) > 1
         self.revision += 1
         self.now = Snapshot(self._values[None], self.revision)
         for change in changes:
@@ -141,6 +143,7 @@ class State:
                 _change(mine, change)
             self._changed[whose, change.key] = (revision, call)
         self._values.update(values)
+        self.has_runs = len(self._values) > 1
         self.now = Snapshot(self._values[None], revision)
         return problem
 

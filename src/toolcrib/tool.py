@@ -267,6 +267,9 @@ class _Derived:
             raise self._bad("wake", f"{tool.wake!r} is not wake, next_turn or silent")
         if tool.deliver not in ("final", "all"):
             raise self._bad("deliver", f"{tool.deliver!r} is not final or all")
+        for name, value in (("run", tool.run), ("reconcile", tool.reconcile)):
+            if value is not None and not callable(value):
+                raise self._bad(name, f"is a function, not {value!r}")
         if not isinstance(tool.limits, Limits):
             raise self._bad("limits", f"is Limits(...), not {type(tool.limits).__name__}")
 

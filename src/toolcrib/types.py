@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import lru_cache
 from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
+from toolcrib.limits import CribLimits as CribLimits
+from toolcrib.limits import Limits as Limits
+from toolcrib.limits import pace as pace
 from toolcrib.media import BLOCKS, Media, block_type, encoded, guessed_type, joined, media_of
 
 Effect = Literal["read", "idempotent", "once"]
 Wake = Literal["wake", "next_turn", "silent"]
 Kind = Literal["confirm", "input", "client", "external"]
-Resume = Literal["run", "use", "pass"]
+Resume = Literal["run", "use", "pass", "pass_any"]
 Status = Literal[
     "queued", "waiting", "running", "streaming", "succeeded", "failed", "cancelled", "timed_out", "unknown"
 ]
@@ -48,102 +49,6 @@ class Annotations:
     idempotent: bool = False
     open_world: bool = False
     requires_confirmation: bool = False
-
-
-_UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "day": 86400.0}
-
-
-@lru_cache(1000)
-def pace(rate: str) -> tuple[float, int]:
-    """The seconds from one to the next, and how many at once, of a rate such as `30/min`.
-
-    Raises:
-        ValueError: it is no rate.
-    """
-    parts = re.fullmatch(r"([1-9][0-9]{0,8})/(s|min|h|day)", rate)
-    if parts is None:
-        raise ValueError(f"{rate!r} is no rate; write 30/min, with one of the units {', '.join(_UNITS)}")
-    return _UNITS[parts[2]] / int(parts[1]), int(parts[1])
-
-
-def _check_rates(limits: Any, *names: str) -> None:
-    for name in names:
-        rate = getattr(limits, name)
-        try:
-            if rate is not None:
-                pace(rate if isinstance(rate, str) else repr(rate))
-        except ValueError as error:
-            raise ValueError(f"{name}: {error}") from None
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Bounds of one tool; None takes the crib's default. `rate`, such as `30/min`, is that of all its calls together.
-
-    After `repeat` failures of the same call in a row the next is refused: 3 by default, with None as many as come.
-
-    Raises:
-        ValueError: the rate is none.
-    """
-
-    timeout_s: float | None = None
-    output_bytes: int | None = None
-    concurrency: int | None = None
-    wait_s: float | None = None
-    repeat: int | Literal["default"] | None = "default"
-    idle_timeout: float | None = None
-    rate: str | None = None
-
-    def __post_init__(self) -> None:
-        _check_rates(self, "rate")
-        for name in ("timeout_s", "output_bytes", "concurrency", "wait_s", "idle_timeout"):
-            value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-                raise ValueError(f"{name}: {value!r} is no number")
-            if value is not None and value <= 0:
-                raise ValueError(f"{name}: {value!r} is not more than zero")
-
-
-@dataclass(frozen=True, slots=True)
-class CribLimits:
-    """Bounds of a crib, and the defaults of its tools.
-
-    `shared` says whether owners share seats and have bounds of their own; None leaves it to the server, which has them
-    share where it has keys. `weights` are owners whose part is larger than that of the others, which is 1.
-
-    Raises:
-        ValueError: a rate is none, or a weight is less than 1.
-    """
-
-    timeout_s: float = 60.0
-    output_bytes: int = 1024 * 1024
-    arguments_bytes: int = 1024 * 1024
-    message_bytes: int = 16 * 1024 * 1024
-    per_session: int = 16
-    per_crib: int = 256
-    per_turn: int = 64
-    depth: int = 8
-    attempts: int = 3
-    cleanup_s: float = 5.0
-    confirm_s: float = 24 * 3600.0
-    client_s: float = 15 * 60.0
-    largest_output: int = 64 * 1024 * 1024
-    unwritten_chunks: int = 1000
-    unwritten_bytes: int = 8 * 1024 * 1024
-    per_owner: int | None = None
-    session_rate: str | None = None
-    owner_rate: str | None = None
-    shared: bool | None = None
-    weights: Mapping[str, int] = field(default_factory=dict)
-    queued_per_owner: int | None = None
-    waiting_per_owner: int | None = None
-    grants_per_session: int = 256
-
-    def __post_init__(self) -> None:
-        _check_rates(self, "session_rate", "owner_rate")
-        for owner, weight in self.weights.items():
-            if weight < 1:
-                raise ValueError(f"weights: the weight of {owner!r} is 1 or more, not {weight!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +155,8 @@ class SideEffect:
 
 
 Missed = Literal["skip", "once", "all"]
+ALL_MISSED = 100
+"""How many missed runs are made at the most, unless said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,17 +179,21 @@ class Schedule:
     cron: str | None = None
     timezone: str = "UTC"
     missed: Missed = "once"
-    limit: int = 100
+    limit: int = ALL_MISSED
     label: str = ""
 
     def __post_init__(self) -> None:
         times = {name: getattr(self, name) for name in ("after", "at", "when", "cron")}
-        if len(given := [name for name, value in times.items() if value is not None]) > 1:
-            raise ValueError(f"a schedule has one time, not {' and '.join(given)}")
+        if len(kinds := [name for name, value in times.items() if value is not None]) > 1:
+            raise ValueError(f"a schedule has one time, not {' and '.join(kinds)}")
         if self.missed not in get_args(Missed):
             raise ValueError(f"missed: {self.missed!r} is none of {', '.join(get_args(Missed))}")
         if not 1 <= self.limit <= 1000:
             raise ValueError(f"limit: {self.limit!r} is not within 1 to 1000")
+        if self.limit != ALL_MISSED and self.missed != "all":
+            raise ValueError(f"limit: only `missed: all` makes several calls, and it says '{self.missed}'")
+        if self.timezone != "UTC" and self.cron is None:
+            raise ValueError("timezone: only a cron expression goes by one")
         if self.after is not None and not 0 <= self.delay_s < LONGEST_S:
             raise ValueError(f"after: {self.after!r} is no number of seconds from 0 to {LONGEST_S:g}")
         if isinstance(self.at, datetime) and self.at.tzinfo is None:
@@ -329,11 +240,11 @@ def block(type: str, audience: tuple[str, ...] | None = None, **fields: Any) -> 
 
     The data of a file may be bytes. Its media type is guessed from them where none is given.
     """
-    said = {name: value for name, value in fields.items() if value is not None}
-    given = {name: encoded(value) if isinstance(value, bytes) else value for name, value in said.items()}
+    present = {name: value for name, value in fields.items() if value is not None}
+    values = {name: encoded(value) if isinstance(value, bytes) else value for name, value in present.items()}
     if type in BLOCKS and isinstance(fields.get("data"), bytes):
-        given.setdefault("mime_type", guessed_type(fields["data"]))
-    return Block(type=type, **given) if audience is None else Block(type=type, audience=list(audience), **given)
+        values.setdefault("mime_type", guessed_type(fields["data"]))
+    return Block(type=type, **values) if audience is None else Block(type=type, audience=list(audience), **values)
 
 
 def content_of(data: bytes) -> Block | str:
@@ -405,13 +316,15 @@ class Result(ResultExtras, eq=False):
     @property
     def text(self) -> str:
         """What the model reads, with placeholders for files."""
+        if type(self.data) is dict and not (self.failure or self.content or self.message or self.metadata):
+            return _compact(self.data)  # as most are
         return self._head() + self._body()
 
     @property
     def parts(self) -> tuple[str | Media, ...]:
         """What the model reads where there are files in it, in order; nothing where `text` is all."""
-        parts = tuple(map(_part, self._shown())) if self.failure is None else ()
-        if not any(isinstance(part, Media) for part in parts):
+        parts = tuple(map(_part, self._shown())) if self.failure is None and self.content else ()
+        if not parts or not any(isinstance(part, Media) for part in parts):
             return ()
         return (*filter(None, (self._head().rstrip("\n"), self.message)), *parts)
 

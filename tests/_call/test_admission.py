@@ -7,7 +7,7 @@ import pytest
 from pydantic import AfterValidator, Field
 
 from toolcrib import Context, Crib, CribLimits, Refused, ToolFailure, testing, tool
-from toolcrib.policy import UnfitArgument, Verdict
+from toolcrib.policy import Policy, UnfitArgument, Verdict
 from toolcrib.tool import Tool
 
 
@@ -80,7 +80,7 @@ async def test_a_call_is_charged_when_it_is_accepted_and_not_again_when_it_goes_
         assert second.failure.code == "rate_limited"
 
 
-class Strict:
+class Strict(Policy):
     """A policy that cannot judge some arguments, and breaks over others."""
 
     def decide(self, session: Any, tool: Tool, arguments: Any) -> Verdict:

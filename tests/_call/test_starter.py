@@ -14,7 +14,7 @@ import pytest
 
 from toolcrib._call.scheduler import EagerStarter, SpareStarter
 
-KINDS: list[Any] = [SpareStarter] + ([EagerStarter] if sys.version_info >= (3, 12) else [])
+KINDS: list[Any] = [EagerStarter if sys.version_info >= (3, 12) else SpareStarter]
 where: ContextVar[str] = ContextVar("where", default="nowhere")
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.requirements import requirement
 from tests.shared import DATA, case_data
-from toolcrib.agent import Agent, AgentRegistry, Agents, BadAgent, load
+from toolcrib.agent import Agent, AgentRegistry, Agents, BadAgent, ScriptedModel, load
 from toolcrib.agent.awaken import to_agent
 from toolcrib.agent.files import read_file
 from toolcrib.agent.problems import ProblemCollector
@@ -238,15 +238,25 @@ def test_a_namespace_selects_all_its_tools_and_excludes_them() -> None:
 @requirement("findings.agents.1")
 def test_selectors_and_rules_of_an_agent_that_are_about_nothing_are_found() -> None:
     tool = Tool(name="add", namespace="sums", description="x", run=lambda *_: None)
-    rules = {"rules": [{"deny": "sums.ad"}]}
-    agents = Agents([Agent(name="a", tools=["sums.*", "sum.*"], exclude=["subtract"], policy=rules)])
+    rules, model = {"rules": [{"deny": "sums.ad"}]}, ScriptedModel({})
+    agents = Agents([Agent(name="a", tools=["sums.*", "sum.*"], exclude=["subtract"], policy=rules)], model=model)
     found = [(one.code, one.about, one.nearest) for one in agents.findings([tool])]
     assert found == [
         ("NO_SELECTION", "agents", "sums.*"),
         ("NO_SELECTION", "agents", None),
         ("NO_TOOL", "agents", "sums.add"),
     ]
-    assert Agents([Agent(name="a", tools=["sums", "*"])]).findings([tool]) == []
+    assert Agents([Agent(name="a", tools=["sums", "*"])], model=model).findings([tool]) == []
+
+
+@requirement("findings.agents.4")
+def test_a_model_that_an_agent_does_not_have_is_found() -> None:
+    agents = [Agent(name="a"), Agent(name="b", model="gpt-5"), Agent(name="c", model="openai:gpt-5")]
+    messages = [one.message for one in Agents(agents).findings([])]
+    assert messages == [
+        "Agent 'a': model: Agent 'a' has no model (none is named)",
+        "Agent 'b': model: 'gpt-5' is no model: name it as provider:model-name",
+    ]
 
 
 @requirement("findings.agents.3")

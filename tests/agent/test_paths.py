@@ -77,7 +77,7 @@ def sources(folder: Path, url: str, agents: Agents) -> list[Any]:
     get = {"operationId": "add", "parameters": parameters, "responses": {"200": {"description": "ok"}}}
     document = {"openapi": "3.1.0", "info": {"title": "Shop", "version": "1"}, "paths": {"/add": {"get": get}}}
     api = OpenApi(document, base_url=url, namespace="shop", trusted=True)
-    server = Mcp(sys.executable, "-m", "tests.agent.adder", name="adder")
+    server = Mcp(sys.executable, "-m", "tests.agent.adder", name="adder", required=True, start_s=120)
     return [add, files.source(), server, api, AgentSource(agents)]
 
 
@@ -87,7 +87,7 @@ async def opened(place: Place, folder: Path, url: str, verdict: str) -> AsyncIte
     agents = Agents([Agent(name="add", description="Adds.")], model=ScriptedModel(script))
     policy = {**POLICY, "rules": [{verdict: "*"}]}
     given = sources(folder, url, agents)
-    async with asyncio.timeout(80), place.crib(*given, agents=agents, policy=policy) as crib:
+    async with asyncio.timeout(280), place.crib(*given, agents=agents, policy=policy) as crib:
         session = await crib.open("s", owner="ada", namespaces=["*"])
         await session.offer([{"name": "add", "description": "Add two numbers.", "input_schema": SCHEMA}])
         yield session

@@ -10,9 +10,11 @@ pytest.importorskip("pydantic_ai", reason="the extra toolcrib[models] is not ins
 
 from tests.agent.speaker import Speaker, answer, sse
 from tests.agent.test_providers_errors import KEY, said
+from tests.requirements import requirement
 from toolcrib import Crib, tool
 from toolcrib.agent import Agent, Agents, ModelError, ProviderModel, Providers
 from toolcrib.agent.models import Delta, Finish, Text, Usage
+from toolcrib.agent.providers.endpoint import SETTINGS
 
 
 @tool(read_only=True)
@@ -143,3 +145,12 @@ def test_a_model_works_in_one_event_loop_after_the_other() -> None:
 
     assert Text("Hello.") in asyncio.run(closed())
     assert Text("Hello.") in asyncio.run(closed())
+
+
+@requirement("findings.agents.4")
+def test_settings_that_are_held_against_others_are_those_of_a_request() -> None:
+    from pydantic_ai.settings import ModelSettings
+
+    assert set(SETTINGS) == set(ModelSettings.__annotations__)
+    problems = list(ProviderModel("opnai:gpt-5").problems({"temprature": 1, "openai_store": True, "media": []}))
+    assert [(key, close) for key, _, close in problems] == [(None, "openai"), ("temprature", "temperature")]

@@ -10,11 +10,11 @@ from tests._call.test_reading_path import SOURCE, Place, Walk, lines_of, read
 from toolcrib import Crib
 from toolcrib.agent import Agent, Agents, ScriptedModel
 
-OWN = Walk(11, 1135, 175)
+OWN = Walk(9, 802, 129)
 """What a message with one tool call crosses in `agent`: the model itself is not counted."""
 
-WHOLE = Walk(33, 2450, 505)
-"""What it crosses with the call that it makes, in memory. The goals are 20 files and 1,500 lines."""
+WHOLE = Walk(20, 1485, 279)
+"""What it crosses with the call that it makes, in memory."""
 
 TURNS: list[dict[str, Any]] = [{"calls": [{"tool": "shop.read", "args": {"item": "x"}}]}, {"text": "It is there."}]
 

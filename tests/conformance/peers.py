@@ -1,7 +1,8 @@
 """Runs real clients and real servers against Toolcrib and prints a table: `make interop`.
 
-Servers are reached through a crib, clients talk to `toolcrib serve` in front of one of them. Each is installed in a
-fixed version by npm or pip into `.venv/interop`; one that cannot be installed is told, and the others go on.
+Servers are reached through a crib, clients talk to `toolcrib serve` in front of the reference server. Each is installed
+in a fixed version by npm or pip into `.venv/interop`; one that cannot be installed is told, and the others go on.
+`--write-docs` puts the tables into the page about MCP.
 """
 
 from __future__ import annotations
@@ -9,14 +10,20 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any, NamedTuple
 
+from bench import docs
+from tests.conformance import client_programs as programs
 from tests.conformance.proxy import proxy
 from tests.conformance.run import NODE, ROOT, fixture
 from toolcrib import Crib
@@ -24,8 +31,10 @@ from toolcrib.sources.mcp import Mcp
 
 PLACE = ROOT / ".venv" / "interop"
 INSTALL_S = 600
-CALL_S = 180
+CALL_S = 300
 NODE_BIN = PLACE / "node" / "node_modules" / "node" / "bin" / "node"
+PAGE = ROOT / "docs" / "reference" / "mcp.md"
+MARKERS = ("<!-- interop: begin (written by `make interop ARGS=--write-docs`) -->", "<!-- interop: end -->")
 
 
 class Server(NamedTuple):
@@ -45,6 +54,19 @@ def _node(package: str, file: str) -> Callable[[Path, Path], list[str]]:
 
 def _python(module: str, *more: str) -> Callable[[Path, Path], list[str]]:
     return lambda home, work: [str(home / "bin" / "python"), "-m", module, *(one.format(work=work) for one in more)]
+
+
+def _browser() -> list[str]:
+    """The options for a browser of this machine.
+
+    Raises:
+        NotInstalled: there is none.
+    """
+    names = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+    browser = next(filter(None, map(shutil.which, names)), None)
+    if browser is None:
+        raise NotInstalled("no browser is installed")
+    return ["--headless", "--isolated", "--no-sandbox", "--executable-path", browser]
 
 
 _REFERENCE = "@modelcontextprotocol/server-"
@@ -73,10 +95,17 @@ SERVERS = (
         {},
         "entities",
     ),
-    Server("time", "pip:mcp-server-time", _python("mcp_server_time"), "get_current_time", {"timezone": "UTC"}, "UTC"),
+    Server(
+        "time",
+        "pip:mcp-server-time==2026.10.19",
+        _python("mcp_server_time"),
+        "get_current_time",
+        {"timezone": "UTC"},
+        "UTC",
+    ),
     Server(
         "git",
-        "pip:mcp-server-git",
+        "pip:mcp-server-git==2026.10.19",
         _python("mcp_server_git", "-r", "{work}"),
         "git_status",
         {"repo_path": "."},
@@ -84,122 +113,144 @@ SERVERS = (
     ),
     Server(
         "fetch",
-        "pip:mcp-server-fetch",
-        _python("mcp_server_fetch", "--ignore-robots-txt"),
+        "pip:mcp-server-fetch==2026.10.24",
+        _python("mcp_server_fetch", "--ignore-robots-txt", "--allow-private-ips"),
         "fetch",
-        {"url": "http://127.0.0.1:9/"},
-        "Failed to fetch",
+        {"url": "{site}/note.txt", "raw": True},
+        "hello",
+    ),
+    Server(
+        "playwright",
+        "npm:@playwright/mcp@0.0.83",
+        lambda home, work: [*_node("@playwright/mcp", "cli.js")(home, work), *_browser()],
+        "browser_navigate",
+        {"url": "data:text/html,<title>A page</title>"},
+        "A page",
     ),
 )
-
-_SDK_1 = """
-import {Client} from "@modelcontextprotocol/sdk/client/index.js";
-import {StreamableHTTPClientTransport} from "@modelcontextprotocol/sdk/client/streamableHttp.js";
-const client = new Client({name: "interop", version: "1"});
-await client.connect(new StreamableHTTPClientTransport(new URL(process.argv[2])));
-const {tools} = await client.listTools();
-const result = await client.callTool({name: "test_simple_text", arguments: {}});
-const read = await client.readResource({uri: "test://static-text"});
-console.log(tools.length, result.content[0].text, read.contents[0].text);
-process.exit(0);
-"""
-_FASTMCP = """
-import asyncio, sys
-from fastmcp import Client
-async def main():
-    async with Client(sys.argv[1]) as client:
-        tools = await client.list_tools()
-        result = await client.call_tool("test_simple_text", {})
-        read = await client.read_resource("test://static-text")
-        print(len(tools), result.content[0].text, read[0].text)
-asyncio.run(main())
-"""
-_SDK = """
-import asyncio, sys
-from mcp import Client
-async def main():
-    async with Client(sys.argv[1]) as client:
-        tools = (await client.list_tools()).tools
-        result = await client.call_tool("test_simple_text", {})
-        read = await client.read_resource("test://static-text")
-        print(len(tools), result.content[0].text, read.contents[0].text)
-asyncio.run(main())
-"""
-_LANGCHAIN = """
-import asyncio, sys
-from langchain_mcp_adapters.client import MultiServerMCPClient
-async def main():
-    client = MultiServerMCPClient({"crib": {"url": sys.argv[1], "transport": "streamable_http"}})
-    tools = {tool.name: tool for tool in await client.get_tools()}
-    print(len(tools), await tools["test_simple_text"].ainvoke({}))
-asyncio.run(main())
-"""
 
 
 class Client(NamedTuple):
-    """A client: where it comes from, and a program or a command that calls `test_simple_text` at an address."""
+    """A client: where it comes from, and its program."""
 
     name: str
     package: str
-    program: str = ""
-    command: Callable[[Path, str], list[str]] | None = None
+    program: str
 
 
 CLIENTS = (
-    Client("mcp (Python SDK)", "pip:mcp==2.3.0", _SDK),
-    Client("FastMCP", "pip:fastmcp==4.1.2", _FASTMCP),
-    Client("langchain-mcp-adapters", "pip:langchain-mcp-adapters", _LANGCHAIN),
-    Client("TypeScript SDK 1", "npm:@modelcontextprotocol/sdk@1", _SDK_1),
-    Client(
-        "inspector",
-        "npm:@modelcontextprotocol/inspector",
-        command=lambda home, url: [
-            str(NODE_BIN),
-            str(home / "node_modules/@modelcontextprotocol/inspector/cli/build/cli.js"),
-            *("--cli", url, "--transport", "http", "--method", "tools/call", "--tool-name", "test_simple_text"),
-        ],
-    ),
+    Client("mcp (Python SDK)", "pip:mcp==2.3.0", programs.SDK),
+    Client("FastMCP", "pip:fastmcp==4.1.2", programs.FASTMCP),
+    Client("TypeScript SDK 1", "npm:@modelcontextprotocol/sdk@1.32.2", programs.TYPESCRIPT_1),
+    Client("TypeScript SDK 2", "npm:@modelcontextprotocol/client@2.4.0", programs.TYPESCRIPT_2),
+    Client("inspector", "npm:@modelcontextprotocol/inspector@2.12.0", programs.INSPECTOR),
+    Client("mcp-remote", "npm:mcp-remote@0.15.1", programs.SDK),
+    Client("Pydantic AI", "pip:pydantic-ai-slim[mcp]==2.66.0", programs.PYDANTIC_AI),
+    Client("langchain-mcp-adapters", "pip:langchain-mcp-adapters==0.3.2", programs.LANGCHAIN),
+    Client("OpenAI Agents SDK", "pip:openai-agents==0.24.0", programs.OPENAI_AGENTS),
+    Client("ADK", "pip:google-adk[mcp]==2.13.0", programs.ADK),
 )
+EXPECTED = {
+    "tools": "",
+    "call": "This is a simple text response",
+    "resource": "content of the static text resource",
+    "prompt": "This is a simple prompt",
+}
+"""What each cell of a client's row has to hold."""
+
+
+class Table(NamedTuple):
+    """Rows, each with the name of a peer, its version and its cells; `failed` names those that do not work."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+    failed: list[str]
+
+    def add(self, name: str, package: str, work: Callable[[], Iterable[str]]) -> None:
+        """Tries one; whatever it does, the others are tried."""
+        try:
+            cells = tuple(work())
+        except NotInstalled as reason:
+            cells = (f"not installed: {reason}",)
+        except Exception as error:  # noqa: BLE001 - whatever one does, the others are tried
+            cells = (f"FAILED: {str(error)[:300] or type(error).__name__}",)
+            self.failed.append(name)
+        version = package.rpartition("==" if package.startswith("pip:") else "@")[2]
+        self.rows.append((name, version, *cells, *[""] * (len(self.columns) - 2 - len(cells))))
+        print(_line(self.rows[-1]), flush=True)
+
+    def as_markdown(self) -> str:
+        """The table for a page."""
+        lines = (_line(self.columns), _line("---" for _ in self.columns), *map(_line, self.rows))
+        return "\n".join((self.title, "", *lines))
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', ' ') for cell in cells)} |"
 
 
 def main() -> int:
     """Prints a row for each; 1 where one that could be installed does not work."""
     options = argparse.ArgumentParser(prog="make interop", description=__doc__)
     options.add_argument("names", nargs="*", help="some of them")
-    wanted = options.parse_args().names
+    options.add_argument("--write-docs", action="store_true", help=f"put the tables into {PAGE.relative_to(ROOT)}")
+    choice = options.parse_args()
     installed("npm:" + NODE)
-    failed = 0
+    tables = [_servers(choice.names), _clients(choice.names)]
+    if choice.write_docs:
+        docs.write(PAGE, "\n\n".join(table.as_markdown() for table in tables), MARKERS)
+    return 1 if any(table.failed for table in tables) else 0
+
+
+def _servers(names: list[str]) -> Table:
+    columns = ("server", "version", "revision", "tools", "prompts", "resources", "called")
+    table = Table("Servers, by a crib:", columns, [], [])
     for server in SERVERS:
-        if not wanted or server.name in wanted:
-            failed += _row(server.name, server.package, partial(_server, server))
-    chosen = [client for client in CLIENTS if not wanted or client.name in wanted]
+        if not names or server.name in names:
+            table.add(server.name, server.package, partial(_server, server))
+    return table
+
+
+def _clients(names: list[str]) -> Table:
+    columns = ("client", "version", "tools listed", "tool called", "resource read", "prompt got")
+    table = Table("Clients, by `toolcrib serve` in front of the reference server:", columns, [], [])
+    chosen = [client for client in CLIENTS if not names or client.name in names]
     if chosen:
         with fixture() as direct, proxy(direct) as url:
             for client in chosen:
-                failed += _row(client.name, client.package, partial(_client, client, url))
-    return 1 if failed else 0
+                table.add(client.name, client.package, partial(_client, client, url))
+    return table
 
 
-def _row(name: str, package: str, work: Callable[[], str]) -> int:
-    try:
-        told, bad = work(), 0
-    except NotInstalled as reason:
-        told, bad = f"not installed: {reason}", 0
-    except Exception as error:  # noqa: BLE001 - whatever one does, the others are tried
-        told, bad = f"FAILED: {str(error)[:200] or type(error).__name__}", 1
-    print(f"| {name} | {package} | {told} |", flush=True)
-    return bad
-
-
-def _server(server: Server) -> str:
+def _server(server: Server) -> Iterable[str]:
     home = installed(server.package)
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "note.txt").write_text("hello")
         subprocess.run(["git", "init", "-q", folder], check=True)
-        return asyncio.run(_called(server, home, Path(folder)))
+        with _site(folder) as site:
+            arguments = {
+                name: value.format(site=site) if isinstance(value, str) else value
+                for name, value in server.arguments.items()
+            }
+            return asyncio.run(_called(server._replace(arguments=arguments), home, Path(folder)))
 
 
-async def _called(server: Server, home: Path, work: Path) -> str:
+@contextmanager
+def _site(folder: str) -> Iterator[str]:
+    """The files of a folder at an address of this machine."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Files, directory=folder)) as site:
+        Thread(target=site.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{site.server_port}"
+        site.shutdown()
+
+
+class _Files(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        """Says nothing."""
+
+
+async def _called(server: Server, home: Path, work: Path) -> tuple[str, ...]:
     source = Mcp(*server.command(home, work), name=server.name, cwd=str(work), required=True, start_s=120.0)
     async with asyncio.timeout(CALL_S), Crib([source], policy={"default": "allow"}) as crib:
         about = await source.server.about()
@@ -207,22 +258,35 @@ async def _called(server: Server, home: Path, work: Path) -> str:
         result = await session.call(f"{server.name}.{server.tool}", dict(server.arguments))
         if server.answer not in result.text:
             raise AssertionError(f"{server.tool} gave {result.text[:150]}")
-        counts = f"{len(about.tools)} tools, {about.prompts} prompts, {about.resources} resources"
-        return f"works, {about.revision}: {counts}; {server.tool} called"
+        counts = map(str, (len(about.tools), about.prompts, about.resources))
+        return about.revision, *counts, f"`{server.tool}`"
 
 
-def _client(client: Client, url: str) -> str:
+def _client(client: Client, url: str) -> Iterable[str]:
     home = installed(client.package)
-    if client.command is not None:
-        argv = client.command(home, url)
-    else:
-        script = home / ("client.mjs" if client.package.startswith("npm:") else "client.py")
-        script.write_text(client.program)
-        argv = [str(NODE_BIN if script.suffix == ".mjs" else home / "bin" / "python"), str(script), url]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=CALL_S, check=False, cwd=home)
-    if done.returncode or "This is a simple text response" not in done.stdout:
-        raise AssertionError((done.stderr or done.stdout).strip()[-200:])
-    return "works: " + " ".join(done.stdout.split())[:80]
+    where = [url]
+    if client.name == "mcp-remote":  # a bridge from pipes to HTTP, which the Python SDK talks to
+        bridge = home / "node_modules" / "mcp-remote" / "dist" / "proxy.js"
+        where = [str(NODE_BIN), str(bridge), url, "--allow-http", "--transport", "http-only"]
+        home = installed(CLIENTS[0].package)
+    script = home / ("client.mjs" if client.package.startswith("npm:") and len(where) == 1 else "client.py")
+    script.write_text(client.program)
+    runner = str(NODE_BIN if script.suffix == ".mjs" else home / "bin" / "python")
+    done = subprocess.run(
+        [runner, str(script), *where], capture_output=True, text=True, timeout=CALL_S, check=False, cwd=home
+    )
+    if done.returncode:
+        raise AssertionError((done.stderr or done.stdout).strip()[-300:])
+    return _cells(json.loads(done.stdout.strip().splitlines()[-1]))
+
+
+def _cells(answer: Mapping[str, Any]) -> list[str]:
+    """What a program printed, as cells; what it did not print, its library has no interface for."""
+    wrong = [name for name, text in EXPECTED.items() if name in answer and text not in str(answer[name])]
+    if wrong:
+        raise AssertionError(f"{wrong[0]} gave {str(answer[wrong[0]])[:200]}")
+    others = ["yes" if name in answer else "no interface for it" for name in ("call", "resource", "prompt")]
+    return [str(answer["tools"]), *others]
 
 
 class NotInstalled(Exception):

@@ -8,7 +8,7 @@ import pytest
 from tests.contract.conftest import OpenCrib
 from tests.contract.observers import code, kinds, log, message, next_question, only, parked, refusal
 from tests.requirements import requirement
-from toolcrib import By, Context, DuplicateQuestion, Result, Tool, tool
+from toolcrib import By, Context, DuplicateQuestion, Result, Tool, testing, tool
 from toolcrib.keywords import AnswerKeywords
 from toolcrib.policy import AutoPolicy, Verdict
 from toolcrib.store import Store
@@ -114,6 +114,25 @@ async def test_pass_runs_the_body_again_and_hands_it_the_answer(open_crib: OpenC
     await session.answer(question.id, "accept", "Bob")
     assert (await session.result(question.call)).data == "Hello Bob"
     assert ran == ["greet", "greet"]
+
+
+@requirement("contract.ask.3")
+@pytest.mark.parametrize("kind", ["confirm", "input", "client", "external"])
+@pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
+async def test_pass_any_hands_a_refusal_over_like_any_answer(open_crib: OpenCrib, kind: Any, action: str) -> None:
+    @tool(effect="once")
+    async def work(ctx: Context) -> Any:
+        """Ask."""
+        answer = await ctx.ask("Well?", kind=kind, resume="pass_any")
+        return [answer.accepted, answer.action, answer.reason]
+
+    crib = await open_crib(work)
+    session = await crib.open(owner="ada")
+    question = await parked(session, "work")
+    await session.answer(question.id, action, reason="so")
+    assert (await session.result(question.call)).data == [action == "accept", action, "so"]
+    ctx = testing.context(answers={"Well?": testing.Reply(action, reason="so")})
+    assert (await testing.run(work, ctx=ctx)).data == [action == "accept", action, "so"]
 
 
 @requirement("contract.ask.3")

@@ -9,6 +9,7 @@ import pytest
 
 from tests.requirements import requirement
 from toolcrib import BadTool, Crib, Refused, Tool, tool
+from toolcrib.review import review
 
 
 class Database:
@@ -68,6 +69,7 @@ def test_what_is_no_source_is_refused_when_the_crib_is_made(sources: list[Any], 
         ({"deps": ["db"]}, "a mapping"),
         ({"agents": ["desk"]}, "Agents([...])"),
         ({"default_namespaces": "shop"}, "['shop']"),
+        ({"state_keys": {"visits": "ad"}}, "state_keys.visits: expected one of exclusive, add"),
     ],
 )
 def test_arguments_of_a_crib_of_another_kind_are_refused(given: dict[str, Any], told: str) -> None:
@@ -90,6 +92,7 @@ def test_arguments_of_a_crib_of_another_kind_are_refused(given: dict[str, Any], 
         ({"capabilities": ["db:read:{c}"]}, "no argument 'c'"),
         ({"primary": "aa"}, "did you mean 'a'?"),
         ({"validate": "positive"}, "no function"),
+        ({"reconcile": "later"}, "is a function, not 'later'"),
     ],
 )
 def test_fields_of_a_tool_that_do_not_hold_are_refused(fields: dict[str, Any], told: str) -> None:
@@ -143,3 +146,33 @@ async def test_a_call_never_raises_because_of_what_it_was_given() -> None:
             assert failure.code == "invalid_arguments"
         with pytest.raises(Refused):
             await crib.open(owner="ada", namespaces="default")
+
+
+@requirement("findings.program.5")
+async def test_options_of_a_call_that_nobody_knows_are_refused() -> None:
+    async with Crib([add]) as crib:
+        session: Any = await crib.open(owner="ada")
+        for option, told in (
+            ({"wake": "wkae"}, "wake: 'wkae' is none of wake, next_turn, silent"),
+            ({"by": "robot"}, "by: expected By"),
+            ({"by": ("robot", "r")}, "by: 'robot' is none of user, agent, tool, client"),
+            ({"timeout": 3}, "unknown option 'timeout'"),
+        ):
+            with pytest.raises(TypeError, match=told):
+                await session.submit("add", {"a": 1}, **option)
+        assert (await session.call("add", {"a": 1}, by={"kind": "agent", "name": "clerk"})).data == 3
+
+
+@requirement("findings.program.5")
+async def test_a_tool_that_is_not_there_cannot_be_removed() -> None:
+    async with Crib([add]) as crib:
+        with pytest.raises(Refused, match=r"Unknown tool: default\.ad") as caught:
+            crib.remove("default.add", "default.ad")
+        assert (caught.value.hint, caught.value.code) == ("did you mean default.add?", "not_found")
+        crib.remove("default.add")
+
+
+@requirement("findings.program.5")
+async def test_a_workspace_that_is_not_there_is_found(tmp_path: Path) -> None:
+    async with Crib([add], workspace=tmp_path / "no") as crib:
+        assert [one.code for one in await review(crib)] == ["NO_FOLDER"]

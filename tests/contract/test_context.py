@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from tests.contract.conftest import OpenCrib
 from tests.contract.observers import code, kinds, log, message, next_question, only, parked
 from tests.requirements import requirement
 from tests.session.place import first
-from toolcrib import Context, CribLimits, DuplicateStep, Event, Result, Session, ThreadContext, ToolFailure, tool
+from toolcrib import Context, Crib, CribLimits, DuplicateStep, Event, Result, Session, ThreadContext, ToolFailure, tool
 from toolcrib import testing as t
 from toolcrib._call.live_call import call_behind
 from toolcrib.testing import FakeClock
@@ -122,6 +123,19 @@ class Rude:
         raise RuntimeError("leave me alone")
 
     __repr__ = __str__
+
+
+@requirement("contract.ctx.2")
+async def test_what_a_sync_tool_told_is_kept_however_quickly_its_thread_ends(open_crib: OpenCrib) -> None:
+    @tool(read_only=True)
+    def tell(ctx: Context) -> None:
+        """Tell."""
+        ctx.output({"told": True})
+
+    session = await (await open_crib(tell)).open(owner="ada")
+    for _ in range(100):
+        assert (await session.call("tell")).ok
+    assert len(await log(session, "output")) == 100
 
 
 @requirement("contract.ctx.2")
@@ -760,6 +774,18 @@ async def test_a_toolkit_finds_all_it_needs_in_the_context(open_crib: OpenCrib) 
         "now": clock.now(),
     }
     assert await session.output(kept) == "all of it"
+
+
+@pytest.mark.parametrize("url", ["memory:", "sqlite"])
+async def test_a_call_that_only_reads_and_is_over_at_once_keeps_what_it_attached(url: str, tmp_path: Path) -> None:
+    @tool(read_only=True)
+    async def note(ctx: Context) -> str:
+        """Keep something."""
+        return ctx.attach(b"all of it")
+
+    async with Crib([note], store=url if url == "memory:" else f"sqlite:///{tmp_path}/log.db") as crib:
+        session = await crib.open("s", owner="ada")
+        assert await session.output((await session.call("note")).data) == "all of it"
 
 
 @requirement("contract.ctx.9")

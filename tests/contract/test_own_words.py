@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from tests.requirements import requirement
-from toolcrib import BadTool, Crib, Tool, ToolFailure, tool
+from tests.shared import ROOT
+from toolcrib import BadTool, Change, Crib, Result, Tool, ToolFailure, tool
 from toolcrib.agent.awaken import to_agent
 from toolcrib.interop import aios
 from toolcrib.types import Failure
@@ -91,6 +92,22 @@ async def test_metadata_of_a_clients_tool_is_kept(tmp_path: Any) -> None:
         session = await crib.open("s", owner="ada")
         (kept,) = session.client_tools
     assert dict(kept.metadata) == {"ui": "list"}
+
+
+@requirement("findings.words.8")
+async def test_merge_replaces_what_is_nested_and_the_page_says_so() -> None:
+    @tool
+    async def put(name: str) -> Result:
+        """Put a value."""
+        return Result(changes=[Change("merge", "m", {"nested": {name: 1}, name: 1})])
+
+    async with Crib([put], policy={"default": "allow"}) as crib:
+        session = await crib.open(owner="ada")
+        for name in ("a", "b"):
+            assert (await session.call("put", {"name": name})).ok
+        assert session.state.snapshot()["m"] == {"nested": {"b": 1}, "a": 1, "b": 1}
+    page = (ROOT / "docs/reference/context.md").read_text("utf-8")
+    assert "puts the keys at the top of an object into another; what is nested is replaced as a whole" in page
 
 
 @requirement("findings.words.5")

@@ -8,7 +8,7 @@ import pytest
 from tests.contract.conftest import OpenCrib
 from tests.contract.observers import log
 from tests.requirements import requirement
-from toolcrib import Context, ToolFailure, tool
+from toolcrib import Context, Schedule, ToolFailure, tool
 from toolcrib.testing import context
 
 PROGRESSES = [-0.1, 1.01, 50, math.nan, math.inf, True, "0.5", object()]
@@ -93,3 +93,61 @@ def boast(ctx: Context) -> str:
     except ValueError as error:
         raise ToolFailure("failed", str(error)) from None
     return "unreached"
+
+
+def overstate(ctx: Context) -> str:
+    """Overstate."""
+    ctx.progress("half", 50)
+    return "unreached"
+
+
+def misname(ctx: Context) -> str:
+    """Misname."""
+    ctx.progress("half", status="runing")
+    return "unreached"
+
+
+def mispatch(ctx: Context) -> str:
+    """Mispatch."""
+    ctx.activity_delta("plan", {"op": "append", "path": "/a", "value": 1})
+    return "unreached"
+
+
+def misask(ctx: Context) -> str:
+    """Misask."""
+    ctx.ask("Sure?", kind="confrm")  # type: ignore[arg-type]  # the mistake
+    return "unreached"
+
+
+def miswant(ctx: Context) -> str:
+    """Miswant."""
+    return str(ctx.deps.nosuch)
+
+
+def misplan(ctx: Context) -> str:
+    """Misplan."""
+    ctx.schedule("later", Schedule("nosuch", {}, after=5))
+    return "unreached"
+
+
+MISTAKES = {
+    overstate: "progress is a number from 0 to 1, not 50",
+    misname: "status is one of pending, running, done, failed, cancelled, not 'runing'",
+    mispatch: "operation 0 has no `op` of add",
+    misask: "'confrm' is no kind of a question, one of confirm, input",
+    miswant: "No dependency named 'nosuch'",
+    misplan: "Unknown tool: nosuch",
+}
+
+
+@requirement("contract.ctx.12")
+@pytest.mark.parametrize("body", MISTAKES, ids=lambda body: body.__name__)
+@pytest.mark.parametrize("isolate", [False, pytest.param(True, marks=pytest.mark.process)])
+async def test_a_mistake_of_the_author_is_told_to_whoever_calls(open_crib: OpenCrib, body: Any, isolate: bool) -> None:
+    crib = await open_crib(tool(read_only=True, isolate=isolate)(body))
+    session = await crib.open(owner="ada")
+    failure = (await session.call(body.__name__)).failure
+    assert failure is not None
+    assert failure.code == "internal"
+    assert failure.message.startswith(f"Tool '{body.__name__}' has a mistake: ")
+    assert MISTAKES[body] in failure.message

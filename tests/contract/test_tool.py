@@ -191,6 +191,23 @@ async def test_two_tools_whose_names_would_collide_are_both_shown(open_crib: Ope
 
 
 @requirement("contract.tool.3")
+@pytest.mark.parametrize("first", ["a", "ab"])
+async def test_a_tool_keeps_its_name_after_a_restart_whatever_came_or_went(tmp_path: Path, first: str) -> None:
+    store = f"sqlite:///{tmp_path}/log.db"
+    tools = {name: named("get", name) for name in "abc"}
+    async with Crib([tools[name] for name in first], store=store) as crib:
+        session = await crib.open("s", owner="ada", namespaces=["*"])
+        shown = {tool.id: name for name, tool in session.model_tools().items()}
+    for names in ("ab", "a", "abc"):
+        async with Crib([tools[name] for name in names], store=store) as crib:
+            session = await crib.open("s", owner="ada")
+            now = {tool.id: name for name, tool in session.model_tools().items()}
+            assert now["a.get"] == shown["a.get"] == ("get" if first == "a" else "a__get")
+            assert (await session.call(now["a.get"])).ok
+            shown |= now
+
+
+@requirement("contract.tool.3")
 async def test_a_name_never_changes_its_meaning_while_the_session_lives(open_crib: OpenCrib) -> None:
     crib = await open_crib(named("get", "a"), named("put", "b"))
     session = await crib.open(owner="ada", namespaces=["a", "b"])

@@ -18,7 +18,7 @@ from tests.contract.conftest import OpenCrib
 from tests.contract.observers import code, kinds, log, message, only, parked
 from tests.requirements import requirement
 from toolcrib import BadTool, Context, Result, Tool, ToolFailure, tool
-from toolcrib.policy import Verdict
+from toolcrib.policy import Policy, Verdict
 
 
 @dataclass
@@ -335,7 +335,7 @@ async def test_all_problems_are_reported_at_once_and_at_most_ten(open_crib: Open
     assert len(message(result).splitlines()) == 10
 
 
-class Counting:
+class Counting(Policy):
     """A policy that counts how often it is asked."""
 
     def __init__(self) -> None:

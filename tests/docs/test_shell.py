@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,9 +30,24 @@ NOT_RUN = {
     r"toolcrib (--crib \S+ )?(serve|worker|chat|cluster up|sessions watch)\b": "goes on until it is stopped",
     r"export (TOOLCRIB_STORE|ANTHROPIC_API_KEY)=|toolcrib call desk\.refund ": "needs a cluster or a key",
     r"toolcrib call pets\.": "reaches a server of pets",
+    r"toolcrib (demo$|init my-project|call delete_task)": "tests/test_first_steps.py types them, one after the other",
+    r"toolcrib (un)?install ": "writes into the settings of other programs; tests/cli/clients has both",
+    r"toolcrib (connect|accounts|call shop\.orders)\b": "needs a service; tests/accounts/test_page.py has them",
     r"toolcrib sources ": "has a server that runs reach for another; tests/cli/test_sources.py has both",
 }
 """What of it is not run, and why. A line that is none of these has to work."""
+
+OTHERS = {
+    r"(\.venv/bin/)?pip install |uvx |pipx run ": "installs packages; what it names is checked below",
+    r"make ": "builds, measures or serves for minutes; its target is checked below",
+    r"(sudo |docker |kubectl |POSTGRES_PASSWORD=.* docker )": "needs a machine; its files are checked below",
+    r"kill -HUP ": "would reach every server of this machine; tests/cli/test_reload.py sends the signal",
+    r"CRIB_KEY=\.\.\. toolcrib serve ": "goes on until it is stopped",
+    r"cd my-project$|pytest$": "tests/test_first_steps.py types them, one after the other",
+    r"npx ": "reaches for a package; `make interop` runs it",
+    r"python3 -m venv |\.venv/bin/python first\.py": "needs packages; the programs of pages are run from docs_src",
+}
+"""What is of another program and is not run, and why."""
 
 EXPECTED = {
     r"toolcrib why shell": 3,  # it would ask
@@ -161,6 +177,29 @@ def test_the_commands_of_a_page_do_what_it_says(page: str, tmp_path: Path) -> No
     assert [one for one in ran if one.wrong] == []
 
 
+def lines() -> list[str]:
+    return nonempty([line for block in blocks("sh", "bash") for line in commands(block.text)])
+
+
+@requirement("project.docs.2")
+def test_every_line_is_run_or_there_is_a_reason_not_to() -> None:
+    reasons = (*NOT_RUN, *OTHERS, RUN, SETS)
+    assert [line for line in lines() if not any(re.match(pattern, line) for pattern in reasons)] == []
+
+
 def test_every_reason_not_to_run_a_line_is_needed() -> None:
-    lines = [line for block in blocks("sh", "bash") for line in commands(block.text)]
-    assert [pattern for pattern in NOT_RUN if not any(re.match(pattern, line) for line in lines)] == []
+    reasons = (*NOT_RUN, *OTHERS)
+    assert [pattern for pattern in reasons if not any(re.match(pattern, line) for line in lines())] == []
+
+
+@requirement("project.docs.2")
+def test_extras_targets_and_files_that_lines_of_other_programs_name_are_there() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = {*project["optional-dependencies"]}
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    for line in lines():
+        named = {one for group in re.findall(r"toolcrib\[([\w,-]+)\]", line) for one in group.split(",")}
+        assert named <= extras, line
+        assert {*re.findall(r"^make ([\w-]+)", line)} <= targets, line
+        files = [] if " exec " in line else re.findall(r"(?<![\w/])deploy/[\w./-]+", line)  # there it is no file
+        assert [place for place in files if not (ROOT / place).exists()] == [], line

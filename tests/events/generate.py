@@ -1,9 +1,12 @@
-"""Writes what is generated from the types of events: `python -m tests.events.generate`, or `make generate`.
+"""Writes what is generated from the types of events and of the API; `make generate` runs it.
 
 - `docs/reference/events.md`, the reference of all kinds with their fields
 - `console/src/events.ts`, the same as types of TypeScript
+- `console/src/forms.ts`, what the API takes and gives, as types of TypeScript
 """
 
+import functools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,8 @@ import msgspec
 
 from toolcrib import events
 from toolcrib.events.schema import meanings, schemas
+from toolcrib.serve.api.openapi import document
+from toolcrib.serve.api.routes import ROUTES
 
 ROOT = Path(__file__).parents[2]
 FLAT = ("Notice", "ErrorNotice", "UserState")
@@ -23,13 +28,18 @@ VALUES = (
     events.StateRecord,
     events.StepFailure,
     events.CallRequestRecord,
+    events.ModelRequestRecord,
     events.PassedHistory,
 )
 
 
 def files() -> dict[Path, str]:
     """All that is generated, by where it belongs."""
-    return {ROOT / "docs/reference/events.md": reference(), ROOT / "console/src/events.ts": typescript()}
+    return {
+        ROOT / "docs/reference/events.md": reference(),
+        ROOT / "console/src/events.ts": typescript(),
+        ROOT / "console/src/forms.ts": forms(),
+    }
 
 
 # The reference
@@ -99,8 +109,13 @@ def _value(type: Any) -> str:
     return f"\n### `{type.__name__}`\n\n{said}\n\n{_table(type)}"
 
 
+@functools.cache
+def _schemas() -> dict[str, dict[str, Any]]:
+    return schemas("{name}")
+
+
 def _table(type: Any) -> str:
-    fields, schema = meanings(type)[1], schemas("{name}")[type.__name__]
+    fields, schema = meanings(type)[1], _schemas()[type.__name__]
     lines = ["| field | type | meaning |", "|---|---|---|"]
     for one in msgspec.structs.fields(type):
         shape = schema.get("properties", {}).get(one.encode_name, {})
@@ -128,7 +143,7 @@ def _shape(schema: dict[str, Any]) -> str:
 
 def typescript() -> str:
     """The types of the console."""
-    known = schemas("{name}")
+    known = _schemas()
     kinds = {kind: type.__name__ for kind, type in events.KINDS.items()}
     lines = ["// Generated from toolcrib.events by `make generate`.", ""]
     for name in sorted(known):
@@ -139,8 +154,20 @@ def typescript() -> str:
     return "\n".join(lines)
 
 
+def forms() -> str:
+    """The types of what the API takes and gives."""
+    of_events = _schemas()
+    known = document(ROUTES)["components"]["schemas"]
+    lines = ["// Generated from the routes of toolcrib.serve.api by `make generate`."]
+    body = [line for name in sorted(known.keys() - of_events) for line in _interface(name, known[name])]
+    used = sorted(name for name in of_events if any(re.search(rf": .*\b{name}\b", line) for line in body))
+    if used:
+        lines += ["", f'import type {{ {", ".join(used)} }} from "./events";']
+    return "\n".join([*lines, "", *body])
+
+
 def _interface(name: str, schema: dict[str, Any]) -> Iterator[str]:
-    yield f"/** {schema.get('description', name)} */"
+    yield f"/** {' '.join(schema.get('description', name).split())} */"
     if "properties" not in schema:
         yield f"export type {name} = Record<string, unknown>;"
         yield ""
@@ -159,7 +186,7 @@ def _interface(name: str, schema: dict[str, Any]) -> Iterator[str]:
 
 def _typescript(schema: dict[str, Any]) -> str:
     if "$ref" in schema:
-        return str(schema["$ref"])
+        return str(schema["$ref"]).rpartition("/")[2]
     if "anyOf" in schema:
         return " | ".join(dict.fromkeys(_typescript(one) for one in schema["anyOf"]))
     if "enum" in schema:

@@ -15,10 +15,20 @@ class Proxy:
         self._parts = urlsplit(url)
         self._open = asyncio.Event()
         self._open.set()
+        self._hears = asyncio.Event()
+        self._hears.set()
         self._refuses = False
+        self._listening: set[asyncio.StreamWriter] = set()
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
+
+    async def __aenter__(self) -> "Proxy":
+        await self.start()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
 
     async def start(self) -> None:
         """Begins to listen."""
@@ -42,10 +52,15 @@ class Proxy:
         """Passes nothing on, and says nothing of it: packets vanish."""
         self._open.clear()
 
+    def deafen(self) -> None:
+        """Passes nothing on that Postgres says to a connection that listens; all others go on."""
+        self._hears.clear()
+
     def mend(self) -> None:
         """Passes everything on again."""
         self._refuses = False
         self._open.set()
+        self._hears.set()
 
     async def close(self) -> None:
         """Ends everything."""
@@ -76,20 +91,30 @@ class Proxy:
         assert self._parts.port is not None
         there, back = await asyncio.open_connection(HOST, self._parts.port)
         self._writers.add(back)
-        ways = [asyncio.ensure_future(self._pass(*way)) for way in ((reader, back), (there, writer))]
+        ways = [
+            asyncio.ensure_future(self._pass(reader, back, writer)),
+            asyncio.ensure_future(self._pass(there, writer)),
+        ]
         try:
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._writers.discard(back)
+            self._listening.discard(writer)
             for way in ways:
                 way.cancel()
             with suppress(asyncio.CancelledError):
                 await asyncio.wait(ways)
             back.transport.abort()
 
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pass(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asker: asyncio.StreamWriter | None = None
+    ) -> None:
         with suppress(OSError):
             while data := await reader.read(PIECE):
                 await self._open.wait()
+                if writer in self._listening:
+                    await self._hears.wait()
+                if b"LISTEN " in data and asker is not None:
+                    self._listening.add(asker)
                 writer.write(data)
                 await writer.drain()

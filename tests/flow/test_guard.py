@@ -10,7 +10,7 @@ from tests.flow.place import EVIL, Office, Turns, desk
 from tests.requirements import requirement
 from toolcrib import Context, tool
 from toolcrib.agent import Agent
-from toolcrib.cli.display.passages import passages, without_passages
+from toolcrib.origins.passages import passages, without_passages
 from toolcrib.tool import Tool
 from toolcrib.types import By
 
@@ -231,3 +231,16 @@ async def test_a_declared_label_decides_what_an_address_of_a_result_is_worth() -
         turns: Turns = [("crm.boss", {})], [send("boss@corp.example")]
         async with desk(Office(), *turns, tools=[directory(label)]) as here:
             assert len(await here.send("Send a mail to my boss")) == questions
+
+
+@requirement("flow.guard.5")
+async def test_why_explains_what_an_agent_may_do_and_what_asks() -> None:
+    async with desk(Office(mails=[LETTER]), [SEARCH], [send("bob@corp.example")]) as here:
+        assert await here.send("Send bob@corp.example the mail 'Minutes'") == ()
+        asks = here.session.why("mail.send", {"to": EVIL, "body": "Hi"}, agent="clerk")
+        assert asks.verdict.effect == "ask"
+        assert any(line.startswith(f"origin: `to` = {EVIL} was only seen inside") for line in asks.lines())
+        runs = here.session.why("mail.send", {"to": "bob@corp.example", "body": "Hi"}, agent="clerk")
+        assert runs.verdict.effect == "allow"
+        assert "origin: `to` = bob@corp.example, recipient: in the words of the user" in runs.lines()
+        assert here.session.why("mail.send", {"to": EVIL, "body": "Hi"}).verdict.effect == "allow"

@@ -93,6 +93,12 @@ def test_an_argument_that_no_tool_has_is_found_and_others_are_not() -> None:
     assert "whom" in str(found[0])
 
 
+@requirement("flow.rule.3")
+@pytest.mark.parametrize("origin", ["user", "trusted", "untrusted"])
+def test_a_rule_about_an_argument_that_no_tool_has_allows_nothing(origin: str) -> None:
+    assert verdict({"allow": f"mail.send(whom from {origin})"}, {"to": ["bob@corp.example"]}, index()) == "ask"
+
+
 @requirement("flow.rule.1")
 async def test_a_rule_about_origins_holds_in_a_session() -> None:
     policy = {"default": "allow", "rules": [{"deny": "mail.send(to from untrusted)", "reason": "strangers"}]}

@@ -118,7 +118,7 @@ def test_a_question_of_a_tool_gets_a_ticket_of_its_own() -> None:
     assert (ticket["suspension"]["id"], ticket["resume_mode"]) == ("c7-1", "pass_decision_to_tool")
     read = awaken.to_question(ticket)
     assert (read.id, read.kind, read.prompt, read.data) == ("c7-1", "input", "Which one?", {"of": [1, 2]})
-    assert [awaken.to_question({"resume_mode": mode}).kind for mode in awaken._MODES.values()] == [
+    assert [awaken.to_question({"resume_mode": mode}).kind for mode in awaken._RESUMES] == [
         "confirm",
         "client",
         "external",

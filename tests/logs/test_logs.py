@@ -50,7 +50,7 @@ async def recorded(request: pytest.FixtureRequest, tmp_path: Path) -> Recorded:
     if request.param == "sqlite":
         shutil.copy(LOGS / "0.1.0.db", tmp_path / "log.db")
         return Recorded(f"sqlite:///{tmp_path / 'log.db'}", "0.1.0.db.json")
-    url: str = request.getfixturevalue("postgres_url")
+    url: str = request.getfixturevalue("empty_postgres_url")
     connection = await asyncpg.connect(url)
     try:
         await connection.execute((LOGS / "0.1.0.sql").read_text("utf-8"))

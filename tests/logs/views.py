@@ -49,7 +49,7 @@ async def _sessions(crib: Crib) -> Any:
 
 
 async def _views(crib: Crib, row: SessionRow) -> dict[str, Any]:
-    session = await crib._load(row)
+    session = await crib._session_table.load(row)
     events = [event async for event in session.events(follow=False)]
     audit = Audit(row.id, row.owner)
     turns = [line for line in events if line.kind == "turn_started"]

@@ -18,13 +18,16 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.mutants.faults import Fault, faults
+from tests.mutants.fork_server import COLD, PASSED, ForkServer
 from tests.mutants.limit import HUNG, LIMIT
 from tests.mutants.touched import FOLDER, HOOK, Touched
+from tests.services import SHORT_LIVED, postgres_in_memory
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "toolcrib"
@@ -62,9 +65,10 @@ RECORDED = [
     *(f"tests/{folder}" for folder in ("sources/mcp", "policy", "serve", "session", "store")),
     *(f"tests/test_{file}.py" for file in ("bad_input", "children", "property", "testing")),
 ]
-TEST_S, TESTS = 120.0, 500
-"""How long the tests of a fault may take by what was recorded, and how many they may be."""
+TESTS = 500
+"""How many tests of a fault are run."""
 
+POSTGRES = "TOOLCRIB_TEST_POSTGRES"
 HANGS_S = 120.0
 """A test that takes longer hangs: the slowest that are chosen take a few seconds, on a busy machine some more."""
 
@@ -92,6 +96,29 @@ class Copy:
                 shutil.copy2(ROOT / name, folder / name)
         self._tick = int(time.time())
         self._right: set[str] = set()
+        self._sources: dict[str, bytes] = {}
+        self._own = {"PYTHONPATH": f"{folder / 'src'}{os.pathsep}{folder}", LIMIT: str(HANGS_S)}
+        self._server: ForkServer | None = None
+
+    def load(self, tests: Iterable[str], postgres: str) -> None:
+        """Have all tests loaded before the first fault is put in, and a database server that they share."""
+        self._own[POSTGRES] = postgres
+        files = sorted({test.partition("::")[0] for test in tests})
+        there = [file for file in files if (self.folder / file).exists()]
+        self._server = ForkServer(self.folder, there, {**os.environ, **self._own})
+        if not self._server.tests:
+            sys.exit("the tests could not be loaded")
+
+    def stop(self) -> None:
+        """End the process that has loaded the tests."""
+        if self._server is not None:
+            self._server.stop()
+
+    def source(self, fault: Fault) -> bytes:
+        """The file of a fault as it was when the copy was made."""
+        if fault.file not in self._sources:
+            self._sources[fault.file] = (self.folder / "src" / "toolcrib" / fault.file).read_bytes()
+        return self._sources[fault.file]
 
     def write(self, name: str, text: bytes) -> None:
         """Change a file; each time it is newer, or Python would take what it has compiled."""
@@ -102,12 +129,11 @@ class Copy:
 
     def pytest(self, *arguments: str, data: Path | None = None) -> tuple[int, str]:
         """Run tests; the code they end with and what they print. Whatever they started ends with them."""
-        own = {"PYTHONPATH": f"{self.folder / 'src'}{os.pathsep}{self.folder}", LIMIT: str(HANGS_S)}
         with tempfile.TemporaryFile("w+") as out:
             process = subprocess.Popen(
                 [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=no", *arguments],
                 cwd=self.folder,
-                env={**os.environ, **own, **({} if data is None else {FOLDER: str(data)})},
+                env={**os.environ, **self._own, **({} if data is None else {FOLDER: str(data)})},
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -122,13 +148,18 @@ class Copy:
             out.seek(0)
             return code, out.read()
 
-    def notices(self, tests: list[str]) -> tuple[bool, str]:
+    def notices(self, tests: list[str], fault: Fault | None = None) -> tuple[bool, str]:
         """Whether one of these tests fails or hangs here, and which."""
+        if self._server is not None:
+            where = ("", "") if fault is None else (fault.file, fault.function)
+            outcome, test = self._server.run(tests, *where)
+            if outcome != COLD:
+                return outcome != PASSED, test if outcome != PASSED else ""
         code, out = self.pytest("-x", "-p", "tests.mutants.limit", *tests)
         gone = [line for line in out.splitlines() if line.startswith("ERROR: not found: ")]
         if gone:  # renamed since they were recorded
             tests[:] = [test for test in tests if not any(line.endswith(f"/{test}") for line in gone)]
-            return self.notices(tests) if tests else (False, "")
+            return self.notices(tests, fault) if tests else (False, "")
         if code == HUNG:
             return True, out.rpartition("HUNG ")[2].strip() if "HUNG " in out else "timed out"
         lines = [line.partition(" ")[2] for line in out.splitlines() if line.startswith(("FAILED ", "ERROR "))]
@@ -137,7 +168,7 @@ class Copy:
 
     def right(self, test: str) -> bool:
         """Whether a test passes where there is no fault; one that does not says nothing about a fault."""
-        if test not in self._right and self.pytest(test, "-p", "tests.mutants.limit")[0] == 0:
+        if test not in self._right and not self.notices([test])[0]:
             self._right.add(test)
         return test in self._right
 
@@ -170,17 +201,17 @@ def known(package: str) -> Iterator[Fault]:
 
 
 def spread(tests: list[str], seconds: dict[str, float]) -> list[str]:
-    """The fastest case of every test function, then the second of each: many cases of one notice the same."""
+    """The fastest first; many cases of one test notice the same, so the second counts as twice as slow, and so on."""
     cases = Counter[str]()
-    order: list[tuple[int, float, str]] = []
+    order: list[tuple[float, str]] = []
     for test in sorted(tests, key=lambda test: (seconds[test], test)):
         function = test.partition("[")[0]
-        order.append((cases[function], seconds[test], test))
         cases[function] += 1
-    return [test for _, _, test in sorted(order)]
+        order.append((cases[function] * seconds[test], test))
+    return [test for _, test in sorted(order)]
 
 
-def chosen(fault: Fault, package: str, touched: Touched) -> tuple[list[str], float]:
+def chosen(fault: Fault, package: str, touched: Touched, seconds: float = 120) -> tuple[list[str], float]:
     """The tests that are run for a fault, and how long they took when they were recorded."""
     line = (SOURCE / fault.file).read_text().splitlines()[fault.line - 1].strip()
     own = touched.tests.get((fault.file, fault.function, line), set())
@@ -191,22 +222,21 @@ def chosen(fault: Fault, package: str, touched: Touched) -> tuple[list[str], flo
     total = 0.0
     for share, tests in zip((0.7, 0.85, 0.95, 1.0), (near[0], near[1], far[0], far[1]), strict=True):
         for test in spread(tests, touched.seconds):
-            if total + touched.seconds[test] > TEST_S * share or len(found) >= TESTS * share:
+            if total + touched.seconds[test] > seconds * share or len(found) >= TESTS * share:
                 break
             found.append(test)
             total += touched.seconds[test]
     return found, total
 
 
-def judge(copy: Copy, fault: Fault, package: str, touched: Touched) -> Outcome:
+def judge(copy: Copy, fault: Fault, tests: list[str]) -> Outcome:
     """Put a fault in, run its tests, and take it out again."""
     began = time.monotonic()
-    source = (SOURCE / fault.file).read_bytes()
-    tests, _ = chosen(fault, package, touched)
+    source = copy.source(fault)
     noticed, by = False, "no test runs it"
     while tests:
         copy.write(fault.file, fault.apply(source))
-        noticed, by = copy.notices(tests)
+        noticed, by = copy.notices(tests, fault)
         copy.write(fault.file, source)
         if not noticed or by not in tests or copy.right(by):
             by = by or f"{len(tests)} tests passed"
@@ -218,7 +248,6 @@ def judge(copy: Copy, fault: Fault, package: str, touched: Touched) -> Outcome:
 def record(paths: list[str], workers: int) -> None:
     """Run tests and write down which lines they run."""
     KEPT.mkdir(exist_ok=True)
-    touched = Touched.load(MAP) if MAP.exists() else Touched()
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         copy, data = Copy(Path(folder) / "tree"), Path(folder) / "data"
         data.mkdir()
@@ -228,16 +257,17 @@ def record(paths: list[str], workers: int) -> None:
         first.write_text(first.read_text().replace(future, f"{future}{HOOK}\n", 1))
         _, out = copy.pytest("-n", str(workers), "-p", "tests.mutants.touched", *paths, data=data)
         print(out.strip().splitlines()[-1])
+        touched = Touched.load(MAP) if MAP.exists() else Touched()
         touched.add(data, package)
     touched.save(MAP)
 
 
-def show(outcomes: dict[str, list[Outcome]], seed: int) -> None:
+def show(outcomes: dict[str, list[Outcome]], seed: int, copy: Copy) -> None:
     """Print a table of the packages, and what nobody noticed."""
     for package, some in outcomes.items():
         for outcome in some:
             if not outcome.noticed:
-                source = (SOURCE / outcome.fault.file).read_bytes()
+                source = copy.source(outcome.fault)
                 where = f"src/toolcrib/{outcome.fault.file}:{outcome.fault.line} {outcome.fault.function}"
                 print(f"\n{package}: {where} ({outcome.fault.kind}; {outcome.by})")
                 print(f"{outcome.fault.diff(source)}\n# {outcome.fault.key(source)}")
@@ -256,9 +286,16 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="which ones (1)")
     parser.add_argument("--package", action="append", choices=PACKAGES, help="one of the packages (all)")
     parser.add_argument("--only", default="", help="faults whose file, line and function contain this text")
+    parser.add_argument("--seconds", type=float, default=120, help="how long the tests of a fault took together (120)")
     parser.add_argument("--record", nargs="*", metavar="PATH", help="record which test runs which line, and end")
     parser.add_argument("--workers", type=int, default=2, help="processes that record (2)")
     return parser.parse_args()
+
+
+def sampled(package: str, given: argparse.Namespace) -> list[Fault]:
+    """The faults of a package that are put in."""
+    some = [one for one in known(package) if given.only in f"{one.file}:{one.line} {one.function}"]
+    return random.Random(f"{given.seed} {package}").sample(some, min(given.sample, len(some)))
 
 
 def main() -> None:
@@ -271,23 +308,33 @@ def main() -> None:
     if gone := unmatched(listed()):
         sys.exit("\n".join((f"{EQUIVALENT.relative_to(ROOT)} names faults that are not in the source:", *gone)))
     touched = Touched.load(MAP)
-    outcomes: dict[str, list[Outcome]] = {}
-    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+    samples = {package: sampled(package, given) for package in given.package or PACKAGES}
+    outcomes: dict[str, list[Outcome]] = {package: [] for package in samples}
+    with (
+        ExitStack() as stack,
+        tempfile.TemporaryDirectory(prefix="mutants-") as folder,
+        postgres_in_memory(SHORT_LIVED) as server,
+    ):
         copy = Copy(Path(folder))
-        for package in given.package or PACKAGES:
-            some = [one for one in known(package) if given.only in f"{one.file}:{one.line} {one.function}"]
-            sample = random.Random(f"{given.seed} {package}").sample(some, min(given.sample, len(some)))
-            done = outcomes[package] = []
+        stack.callback(copy.stop)
+        tests = {
+            fault: chosen(fault, package, touched, given.seconds)[0]
+            for package, sample in samples.items()
+            for fault in sample
+        }
+        copy.load({test for some in tests.values() for test in some}, server.url)
+        for package, sample in samples.items():
+            done = outcomes[package]
             for fault in sample:
-                outcome = judge(copy, fault, package, touched)
+                outcome = judge(copy, fault, tests[fault])
                 done.append(outcome)
-                word = "noticed" if outcome.noticed else "NOT NOTICED"
+                word = "noticed" if outcome.noticed else f"NOT NOTICED {fault.key(copy.source(fault))}"
                 place = f"{fault.file}:{fault.line} {fault.kind}"
                 print(
-                    f"{package} {len(done)}/{len(sample)} {word} {place} {outcome.seconds:.0f} s {outcome.by}",
+                    f"{package} {len(done)}/{len(sample)} {place} {outcome.seconds:.1f} s {outcome.by} {word}",
                     flush=True,
                 )
-    show(outcomes, given.seed)
+    show(outcomes, given.seed, copy)
     print(Counter(outcome.noticed for some in outcomes.values() for outcome in some)[True], "noticed")
 
 

@@ -79,12 +79,16 @@ class Finder(ast.NodeVisitor):
 
     # Where it looks
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        """Methods are looked at; what is declared beside them is not."""
-        self._names.append(node.name)
+    def visit_Module(self, node: ast.Module | ast.ClassDef) -> None:
+        """Functions are looked at; what is declared beside them is not."""
         for part in node.body:
             if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 self.visit(part)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        """Methods are looked at; what is declared beside them is not."""
+        self._names.append(node.name)
+        self.visit_Module(node)
         self._names.pop()
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
@@ -103,7 +107,7 @@ class Finder(ast.NodeVisitor):
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         """The value alone."""
-        if node.value is not None and self._names:
+        if node.value is not None:
             self.visit(node.value)
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
@@ -111,7 +115,7 @@ class Finder(ast.NodeVisitor):
 
     def visit_If(self, node: ast.If) -> None:
         """Negated; branches for types alone are left out."""
-        if not self._names or _named(node.test) == "TYPE_CHECKING":
+        if _named(node.test) == "TYPE_CHECKING":
             return
         self._add(node.test, "negate", f"not ({ast.unparse(node.test)})")
         self.generic_visit(node)
@@ -128,7 +132,7 @@ class Finder(ast.NodeVisitor):
 
     def visit_Assign(self, node: ast.Assign) -> None:
         """A change of something that outlives the function is left out."""
-        if self._names and self._names[-1] != "__init__" and isinstance(node.targets[0], ast.Attribute | ast.Subscript):
+        if self._names[-1] != "__init__" and isinstance(node.targets[0], ast.Attribute | ast.Subscript):
             self._add(node, "drop", "pass")
         self.visit(node.value)
 
@@ -193,8 +197,6 @@ class Finder(ast.NodeVisitor):
 
     def visit_Constant(self, node: ast.Constant) -> None:
         """A flag the other way, a small number one larger."""
-        if not self._names:
-            return
         if isinstance(node.value, bool):
             self._add(node, "flag", str(not node.value))
         elif isinstance(node.value, int) and 0 <= node.value <= 2:

@@ -20,7 +20,7 @@ import logging
 if TYPE_CHECKING:
     from x import y
 
-LIMIT = 1
+LIMIT = 2**31 - 1
 log = logging.getLogger("x")
 
 
@@ -79,6 +79,9 @@ ALIVE = "tests/store/test_sqlite.py::test_a_worker_is_alive_until_its_process_is
 ELSE = "tests/store/test_sqlite.py::test_a_url_without_a_file_is_refused"
 
 
+AT_IMPORT = "limits.py _check_rates: rate is not None => not (rate is not None)"
+
+
 def alive() -> Fault:
     """A worker that is dead is taken for alive."""
     path = ROOT / "src/toolcrib/store/sqlite/workers.py"
@@ -90,14 +93,26 @@ def alive() -> Fault:
 @pytest.mark.process
 def test_a_fault_is_noticed_by_a_test_that_runs_its_line_and_by_no_other(tmp_path: Path) -> None:
     fault, copy = alive(), Copy(tmp_path)
-    results = {}
-    for test in (ALIVE, ELSE):
-        touched = Touched()
-        touched.seconds[test] = 1.0
-        touched.tests[fault.file, fault.function, ""].add(test)
-        results[test] = judge(copy, fault, "store", touched)
-    assert (results[ALIVE].noticed, results[ALIVE].by) == (True, ALIVE)
-    assert (results[ELSE].noticed, results[ELSE].by) == (False, "1 tests passed")
+    copy.load([ALIVE], "")
+    try:
+        noticed, not_noticed = judge(copy, fault, [ALIVE]), judge(copy, fault, [ELSE])
+    finally:
+        copy.stop()
+    assert (noticed.noticed, noticed.by) == (True, ALIVE)
+    assert (not_noticed.noticed, not_noticed.by) == (False, "1 tests passed")
+
+
+@requirement("reliability.proof.19")
+@pytest.mark.process
+def test_a_fault_of_what_runs_when_a_module_is_imported_is_noticed_too(tmp_path: Path) -> None:
+    path = ROOT / "src/toolcrib/limits.py"
+    (fault,) = (one for one in faults("limits.py", path.read_bytes()) if one.key(path.read_bytes()) == AT_IMPORT)
+    copy = Copy(tmp_path)
+    copy.load([ELSE], "")
+    try:
+        assert judge(copy, fault, [ELSE]).noticed
+    finally:
+        copy.stop()
 
 
 @requirement("reliability.proof.19")
@@ -115,9 +130,9 @@ def test_the_nearest_and_fastest_tests_come_first_and_the_map_can_be_kept(tmp_pa
 
 
 @requirement("reliability.proof.19")
-def test_one_case_of_every_test_comes_before_the_second_of_any() -> None:
-    seconds = {"a[1]": 0.1, "a[2]": 0.2, "a[3]": 0.3, "b": 4.0, "c[1]": 2.0, "c[2]": 1.0}
-    assert spread([*seconds], seconds) == ["a[1]", "c[2]", "b", "a[2]", "c[1]", "a[3]"]
+def test_the_fastest_test_comes_first_and_a_further_case_of_one_counts_as_slower() -> None:
+    seconds = {"a[1]": 0.1, "a[2]": 0.2, "a[3]": 0.3, "b": 0.5, "c[1]": 2.0, "c[2]": 1.0}
+    assert spread([*seconds], seconds) == ["a[1]", "a[2]", "b", "a[3]", "c[2]", "c[1]"]
 
 
 @requirement("reliability.proof.19")

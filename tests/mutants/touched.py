@@ -130,8 +130,10 @@ class Touched:
         names = list(self.seconds)
         numbers = {test: number for number, test in enumerate(names)}
         sites = [[*site, sorted(numbers[test] for test in tests)] for site, tests in self.tests.items() if tests]
-        with gzip.open(file, "wt", compresslevel=3) as out:
+        whole = file.with_suffix(".new")
+        with gzip.open(whole, "wt", compresslevel=3) as out:
             json.dump({"tests": list(self.seconds.items()), "sites": sites}, out)
+        whole.replace(file)
 
     @classmethod
     def load(cls, file: Path) -> Touched:

@@ -7,6 +7,7 @@ import pytest
 from tests.requirements import requirement
 from tests.session.place import log
 from toolcrib import By, Context, Crib, Result, tool
+from toolcrib.policy import Policy
 from toolcrib.schema import title, with_topic
 
 MODEL = By("agent", "bot")
@@ -80,7 +81,7 @@ async def test_the_topic_is_no_part_of_what_was_approved() -> None:
     """Two calls that differ in their topic alone run the same: the policy and the digest see the same arguments."""
     seen: list[dict[str, Any]] = []
 
-    class Watching:
+    class Watching(Policy):
         def decide(self, session: Any, tool: Any, arguments: Any) -> Any:
             from toolcrib import Verdict
 

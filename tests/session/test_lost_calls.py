@@ -10,6 +10,7 @@ import pytest
 from tests.requirements import requirement
 from tests.session.place import SOON, Place
 from toolcrib import Crib, Session, tool
+from toolcrib.sources import Source
 from toolcrib.store import Row, Store, Write
 from toolcrib.store.codec import Stored, encode
 from toolcrib.testing.stores.fixture import park
@@ -91,6 +92,40 @@ async def test_a_call_left_while_a_process_lives_that_lacks_its_tool_waits_for_o
                     await asyncio.sleep(0.02)
             async with Crib(tools(ran), store=url):
                 assert await code(session, "c-put") is None
+    assert ran == ["idempotent"]
+
+
+class Late(Source):
+    """A source in the background whose tools are there when it is let."""
+
+    background = True
+
+    def __init__(self, tools: list[Any]) -> None:
+        self.name, self.namespaces = "late", ("default",)
+        self.gate = asyncio.Event()
+        self._tools = tools
+
+    async def start(self, changed: Any) -> Any:
+        await self.gate.wait()
+        return self._tools
+
+
+@requirement("reliability.rescue.2")
+async def test_a_call_whose_source_is_still_starting_waits_for_that_without_a_warning(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    ran: list[str] = []
+    async with place.crib(*tools(ran)) as crib:
+        await crib.open("s", owner="ada")
+        await left(crib.store, "c-put", "idempotent", "running")
+    source = Late(tools(ran))
+    crib = place.crib(source)
+    crib.at_once = True
+    async with asyncio.timeout(SOON), crib:
+        session = await crib.open("s", owner="ada")
+        assert "wait for a process that has it" not in caplog.text
+        source.gate.set()
+        assert await code(session, "c-put") is None
     assert ran == ["idempotent"]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from tests.requirements import requirement
 from tests.session.place import SOON, Gate, Place, first, follow, kinds, log
 from toolcrib import Context, Crib, Result, Tool, Verdict, tool
-from toolcrib.policy import Arguments, Subject
+from toolcrib.policy import Arguments, Policy, Subject
 from toolcrib.sources import Source
 
 
@@ -156,7 +156,7 @@ async def test_a_layer_that_raises_ends_its_call_alone() -> None:
 async def test_a_policy_that_raises_refuses_its_call_alone() -> None:
     """It is a deny for the caller (policy.order.3) and an internal fault in the trace."""
 
-    class Odd:
+    class Odd(Policy):
         def decide(self, session: Subject, tool: Tool, arguments: Arguments) -> Verdict:
             if tool.name == "broken":
                 raise RuntimeError("the secret reason")

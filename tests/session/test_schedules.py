@@ -452,3 +452,18 @@ async def test_secret_arguments_of_a_schedule_are_kept_apart_for_each_call(
     assert ledger.lines == ["sk-hidden-1", "sk-hidden-1"]
     assert "sk-hidden-1" not in str([event.fields for event in await log(session)])
     await whole(session)
+
+
+@requirement("findings.words.7")
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"after": 5, "timezone": "Europe/Berlin"}, "timezone: only a cron expression"),
+        ({"at": 5.0, "timezone": "Mars/Base"}, "timezone: only a cron expression"),
+        ({"cron": "0 7 * * *", "limit": 3}, "limit: only `missed: all`"),
+        ({"after": 5, "limit": 3, "missed": "skip"}, "limit: only `missed: all`"),
+    ],
+)
+def test_settings_of_a_schedule_that_would_do_nothing_are_refused(settings: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        Schedule("shop.find", **settings)

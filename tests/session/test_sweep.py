@@ -159,7 +159,7 @@ async def test_an_idle_session_is_only_its_rows(place: Place) -> None:
         await session.submit("approve")
         await session.close()
         await clock.advance(6 * DAY)
-        assert crib._in_memory() == []
+        assert crib._session_table.all() == []
         again = await crib.open("s-1", owner="anonymous")
         assert [e.result.data for e in await again.completed("model") if e.result] == ["s-1"]
         assert len(await again.questions()) == 1

@@ -7,10 +7,10 @@ import sys
 from datetime import timedelta
 
 from toolcrib import Context, Crib, tool
+from toolcrib.crib import WEEK
 from toolcrib.serve.api import ServeLimits
 from toolcrib.serve.http import Site, server, settle
 
-SWEEP_S = 2.0
 LIMITS = ServeLimits(idle_s=10.0, streams_each=10_000, requests_each=10_000)
 
 
@@ -38,22 +38,9 @@ async def pieces(ctx: Context, size: int, count: int) -> str:
 TOOLS = [sized, length, pieces]
 
 
-class Swept(Crib):
-    """A crib that sweeps every few seconds, so that its file does not count as growth."""
-
-    async def sweep_hourly(self) -> None:
-        """Sweeps until it is cancelled."""
-        while True:
-            await self.sweep()
-            await asyncio.sleep(SWEEP_S)
-
-
 def main() -> None:
     port, store, *kept = sys.argv[1:]
-    if kept:
-        crib: Crib = Swept(TOOLS, store=store, retention=timedelta(seconds=float(kept[0])))
-    else:
-        crib = Crib(TOOLS, store=store)
+    crib = Crib(TOOLS, store=store, retention=timedelta(seconds=float(kept[0])) if kept else WEEK)
     site = Site(crib, limits=LIMITS)
     settle()
     ready = lambda: print("ready", flush=True)  # noqa: E731

@@ -36,20 +36,20 @@ def shop(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def server(postgres_url: str) -> Iterator[str]:
+def server(empty_postgres_url: str) -> Iterator[str]:
     """A database of PostgreSQL with the same, as a role that may read and write its tables."""
-    for statement in ORDERS.strip().split(";\n"):
-        execute(postgres_url, statement.rstrip(";"))
-    execute(postgres_url, "CREATE SEQUENCE numbers")
     role = f"clerk_{secrets.token_hex(6)}"
-    execute(postgres_url, f"CREATE ROLE {role} LOGIN PASSWORD 'clerk'")
-    execute(postgres_url, f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}")
-    execute(postgres_url, f"GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO {role}")
-    place = urlsplit(postgres_url)
+    statements = (
+        f"{ORDERS}; CREATE SEQUENCE numbers",
+        f"CREATE ROLE {role} LOGIN PASSWORD 'clerk'",
+        f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}",
+        f"GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO {role}",
+    )
+    execute(empty_postgres_url, "; ".join(statements))
+    place = urlsplit(empty_postgres_url)
     yield place._replace(netloc=f"{role}:clerk@{place.hostname}:{place.port}").geturl()
-    assert rows(postgres_url) == 3, "something was written"
-    execute(postgres_url, f"DROP OWNED BY {role}")
-    execute(postgres_url, f"DROP ROLE {role}")
+    assert rows(empty_postgres_url) == 3, "something was written"
+    execute(empty_postgres_url, f"DROP OWNED BY {role}; DROP ROLE {role}")
 
 
 def rows(url: str) -> int:
@@ -346,16 +346,16 @@ async def test_no_statement_writes_to_a_server(server: str) -> None:
 
 @requirement("sql.3")
 async def test_the_role_of_a_query_can_only_read_though_a_function_would_help_it(
-    server: str, postgres_url: str
+    server: str, empty_postgres_url: str
 ) -> None:
     """A function that is not known to have effects changes nothing either: the transaction and the role hold."""
     execute(
-        postgres_url,
+        empty_postgres_url,
         "CREATE FUNCTION harmless() RETURNS int LANGUAGE plpgsql AS "
         "$$ BEGIN SET TRANSACTION READ WRITE; DELETE FROM orders; RETURN 1; END $$",
     )
     execute(
-        postgres_url,
+        empty_postgres_url,
         "CREATE FUNCTION reader() RETURNS text LANGUAGE plpgsql AS $$ BEGIN RETURN pg_read_file('/etc/passwd'); END $$",
     )
     async with opened(sql.tools({"shop": server})) as session:
@@ -366,8 +366,8 @@ async def test_the_role_of_a_query_can_only_read_though_a_function_would_help_it
 
 
 @requirement("sql.3", "sql.5")
-async def test_sql_in_a_string_reads_no_more_than_the_role_may(server: str, postgres_url: str) -> None:
-    execute(postgres_url, "CREATE TABLE vault (word text)")
+async def test_sql_in_a_string_reads_no_more_than_the_role_may(server: str, empty_postgres_url: str) -> None:
+    execute(empty_postgres_url, "CREATE TABLE vault (word text)")
     async with opened(sql.tools({"shop": server})) as session:
         for statement in (
             "SELECT * FROM ts_stat('SELECT to_tsvector(word) FROM vault')",
@@ -382,21 +382,23 @@ async def test_sql_in_a_string_reads_no_more_than_the_role_may(server: str, post
 
 @requirement("sql.5")
 @pytest.mark.parametrize("right", ["SUPERUSER", "chief", "pg_read_server_files", "pg_execute_server_program"])
-async def test_a_role_that_may_do_everything_is_refused(server: str, postgres_url: str, right: str) -> None:
+async def test_a_role_that_may_do_everything_is_refused(server: str, empty_postgres_url: str, right: str) -> None:
     role = urlsplit(server).username
     if right == "chief":  # whoever is a member of a superuser can become it
         right = f"chief_of_{role}"
-        execute(postgres_url, f"CREATE ROLE {right} SUPERUSER")
-    execute(postgres_url, f"ALTER ROLE {role} {right}" if right == "SUPERUSER" else f"GRANT {right} TO {role}")
+        execute(empty_postgres_url, f"CREATE ROLE {right} SUPERUSER")
+    execute(empty_postgres_url, f"ALTER ROLE {role} {right}" if right == "SUPERUSER" else f"GRANT {right} TO {role}")
     for tool in ("sql_query", "sql_execute"):
         async with opened(sql.tools({"shop": server}, write=True), ALLOWED) as session:
             failure = (await session.call(tool, {"database": "shop", "sql": "DELETE FROM orders"})).failure
             assert failure is not None
             assert (failure.code, failure.retryable) == ("unavailable", False)
             assert "superuser" in failure.message
-    execute(postgres_url, f"ALTER ROLE {role} NOSUPERUSER" if right == "SUPERUSER" else f"REVOKE {right} FROM {role}")
+    execute(
+        empty_postgres_url, f"ALTER ROLE {role} NOSUPERUSER" if right == "SUPERUSER" else f"REVOKE {right} FROM {role}"
+    )
     if right.startswith("chief"):
-        execute(postgres_url, f"DROP ROLE {right}")
+        execute(empty_postgres_url, f"DROP ROLE {right}")
 
 
 @requirement("sql.3")

@@ -7,6 +7,9 @@ import logging
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
+PART_S = 5.0
+"""How long a part of a crib has to stop."""
+
 log = logging.getLogger("toolcrib")
 
 

@@ -17,19 +17,20 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 from pydantic_core import ValidationError, to_json
 
-from toolcrib._call import questions
+from toolcrib._call.confirmation import changed_since_approved
 from toolcrib._call.failures import failure_of, masked, traced, unexpected
+from toolcrib._call.ports import AgentScope
 from toolcrib._call.request import PLAIN, TOP, Admitted, CallRequest, Recalled, Rejected, ToolBound, hidden, undressed
 from toolcrib._call.scheduler import Clock, SystemClock
 from toolcrib.catalog import Catalog
-from toolcrib.context import AgentScope, Context
+from toolcrib.context import Context
 from toolcrib.errors import ToolFailure
-from toolcrib.policy import DefaultPolicy, Policy, UnfitArgument, Verdict, rules_of
+from toolcrib.policy import DefaultPolicy, Policy, UnfitArgument, Verdict
 from toolcrib.schema import BadArguments, ParsedArguments, nearest
 from toolcrib.schema.problems import ArgumentProblem
 from toolcrib.schema.redaction import suspect
 from toolcrib.store import Store
-from toolcrib.store.codec import decode, digest, encode, whole
+from toolcrib.store.codec import decode, encode, whole
 from toolcrib.store.vault import SealedValue
 from toolcrib.tool import Tool, digest_of
 from toolcrib.types import CribLimits, Failure, pace
@@ -37,38 +38,11 @@ from toolcrib.types import CribLimits, Failure, pace
 if TYPE_CHECKING:
     from toolcrib._call.history import History
     from toolcrib.policy.presets import Preset
-    from toolcrib.types import Question
 
 MakeContext = Callable[[CallRequest, Tool, float, list[str]], Context]
 """Makes the context of a tool's own checks: of this request and tool, with so many seconds, and a list that takes the
 secrets that they learn.
 """
-
-
-def policy_of(request: CallRequest) -> Policy:
-    """Return what judges a call: the policy of its session, narrowed by that of the agent that makes it."""
-    desk = request.desk()
-    return request.session.policy if desk is None else desk.policy
-
-
-def confirm(call: Admitted) -> dict[str, Any]:
-    """Return what the policy wants to be asked, with what "allow for this session" would add."""
-    rules, request = rules_of(policy_of(call.request)), call.request
-    offer = None if rules is None else rules.offer(request.asker(), call.tool, call.normalised)
-    why = f" ({call.verdict.message})" if call.verdict.message else ""
-    demands = [demand.data() for demand in call.verdict.demands]
-    prompt = f"Allow {call.tool.id}?{why}"
-    asked = {"kind": "confirm", "key": questions.CONFIRM, "prompt": prompt, "demands": demands, "offer": offer}
-    doubts = [] if rules is None else rules.doubts(request.asker(), call.tool, call.normalised)
-    data = {**(resolution(call) or {}), **({"origins": doubts} if doubts else {})}
-    return {**asked, "data": data or None}
-
-
-def resolution(call: Admitted) -> dict[str, Any] | None:
-    """Return what a call comes down to now (paths after links, hosts, programs): an approval holds for that alone."""
-    rules = rules_of(policy_of(call.request))
-    found = () if rules is None else rules.resolved(call.request.asker(), call.tool, call.normalised)
-    return {"resolved": list(found)} if found else None
 
 
 def _bound(request: CallRequest, tool: Tool) -> ToolBound:
@@ -121,15 +95,15 @@ class Admission:
         options = request.options
         look = _Look(request, request.arguments, options.label)
         try:
-            desk = None if options.run is None else request.desk()
-            tool = look.tool = self._find(request, desk)
+            tool, desk = self._find(request)
+            look.tool = tool
             timeout_s = tool.limits.timeout_s or self._limits.timeout_s
             if options.timeout_s is not None or self.preset is not None:
                 timeout_s = self.timeout_s(request, tool)
             look.timeout_s = timeout_s
             self._authorize(request, tool, desk)
             if history is not None and request.problem is None:
-                _check_approvals(request, tool, history)
+                self._check_approvals(request, tool, history)
             if request.problem is not None or len(request.arguments) > self._limits.arguments_bytes:
                 self._refuse_unread(look)
             if options.by.kind == "agent":
@@ -137,23 +111,23 @@ class Admission:
             if context is not None and tool.prepare is not None and new:
                 await self._prepare(look, tool, context)
             look.parsed = parsed = self._validate(look, tool)
-            if context is not None and (tool.validate is not None or options.agent is not None):
+            settled = options.agent is None or (desk is not None and tool in desk.policy.constant)
+            if context is not None and (tool.validate is not None or not settled):
                 await self._look_further(look, tool, parsed, context, desk)
             verdict = self._decide(request, tool, parsed, desk)
-            if new and (tool.limits.rate is not None or self._rated or request.session.loops is not None):
+            repeats = request.session.loops is not None and options.by.kind != "agent"
+            if new and (repeats or tool.limits.rate is not None or self._rated):
                 await self._charge(request, tool, parsed)
         except _Refusal as refusal:
             return look.rejected(refusal)
         background, shown, secrets = options.background, look.shown, look.secrets
         if background is None:
             background = tool.background
-        plain = options is PLAIN and request.origin is TOP and shown is None
-        plain = plain and not (background or secrets or look.given or look.label)
+        light = shown is None and options.key is None and not (background or secrets or look.label or options.label)
+        plain = light and options is PLAIN and request.origin is TOP and not look.prepared_from
         bounded = tool.serial or tool.upstream is not None or tool.limits.concurrency is not None
-        bound = _bound(request, tool) if bounded else None
-        return Admitted(
-            request, tool, parsed, verdict, timeout_s, background, look.label, shown, secrets, look.given, plain, bound
-        )
+        bound, how = _bound(request, tool) if bounded else None, (timeout_s, background, look.label)
+        return Admitted(request, tool, parsed, verdict, *how, shown, secrets, look.prepared_from, plain, light, bound)
 
     async def charge(self, request: CallRequest, tool: Tool) -> Rejected | None:
         """Charge a call that was accepted without it to the rates; return why it may not run, if it may not."""
@@ -179,8 +153,7 @@ class Admission:
         """Return why a call may not go on at all: the first two stages alone, for one whose work was done elsewhere."""
         look = _Look(request, request.arguments, request.options.label)
         try:
-            desk = request.desk()
-            look.tool = self._find(request, desk)
+            look.tool, desk = self._find(request)
             self._authorize(request, look.tool, desk)
         except _Refusal as refusal:
             return look.rejected(refusal)
@@ -188,12 +161,14 @@ class Admission:
 
     # 1. find
 
-    def _find(self, request: CallRequest, desk: AgentScope | None) -> Tool:
-        """Return the tool of that name, among those the session may see."""
+    def _find(self, request: CallRequest) -> tuple[Tool, AgentScope | None]:
+        """Return the tool of that name, among those the session may see; and what the run of an agent gives."""
+        agents = None if request.options.run is None else request.session.crib.agents
+        desk = None if agents is None else agents.desk(request)
         tool = request.session.tool(request.name) if desk is None else desk.tool(request)
         if tool is not None and tool.renew is not None:
             tool = self.lookup(request, desk)
-        return self._missing(request, desk) if tool is None else tool
+        return self._missing(request, desk) if tool is None else tool, desk
 
     def lookup(self, request: CallRequest, desk: AgentScope | None) -> Tool | None:
         """Return the tool that a name means to whoever calls."""
@@ -258,11 +233,14 @@ class Admission:
 
     def _check_grants(self, request: CallRequest, tool: Tool, policy: Policy) -> None:
         """Refuse where nothing of the kind that the tool needs is granted, before its arguments are looked at."""
-        authorize = getattr(policy, "authorize", None)
-        who = request.session if request.options.agent is None else request.asker()
-        verdict: Verdict | None = None if authorize is None else authorize(who, tool)
+        verdict = policy.authorize(request.session if request.options.agent is None else request.asker(), tool)
         if verdict is not None:
             raise _Refusal(failure_of(tool, "denied", verdict.message), verdict)
+
+    def _check_approvals(self, request: CallRequest, tool: Tool, history: History) -> None:
+        """Refuse a tool that changed since it was approved."""
+        if changed_since_approved(request, tool, history):
+            raise _Refusal(failure_of(tool, "denied", "The tool or its arguments changed after the approval"))
 
     def _refuse_namespace(self, request: CallRequest, tool: Tool | None, closed: Tool) -> NoReturn:
         opened = ", ".join(request.session.namespaces)
@@ -272,14 +250,14 @@ class Admission:
     @cached_property
     def preset(self) -> Preset | None:
         """The preset that the policy begins with, for its limits."""
-        name = getattr(self._policy, "preset", None)
+        name = self._policy.preset
         if name in (None, "guarded", "developer"):
             return None
         from toolcrib.policy.presets import PRESETS
 
         return PRESETS[name]
 
-    @property
+    @cached_property
     def _per_turn(self) -> int:
         """Calls of one model turn."""
         most = None if self.preset is None else self.preset.calls_per_turn
@@ -310,7 +288,7 @@ class Admission:
 
         def take(shaped: Any) -> None:
             if shaped != values:
-                look.given = digest_of(values)
+                look.prepared_from = digest_of(values)
             look.arguments = encode(shaped)
 
         await self._run(look, tool, lambda: shape(made, values), learned, take)
@@ -333,9 +311,9 @@ class Admission:
     def _refuse_arguments(self, look: _Look, tool: Tool, error: BadArguments) -> NoReturn:
         if tool.hidden is not None:
             look.hide(tool, look.arguments, error.problems)
-        found = {"findings": [{"path": one.path, "code": one.kind, "message": one.text} for one in error.problems]}
-        failure = failure_of(tool, "invalid_arguments", str(error), metadata=found)
-        raise _Refusal(failure, metadata=None if tool.knowledge.hint is None else found) from None
+        details = {"findings": [{"path": one.path, "code": one.kind, "message": one.text} for one in error.problems]}
+        failure = failure_of(tool, "invalid_arguments", str(error), metadata=details)
+        raise _Refusal(failure, metadata=None if tool.knowledge.hint is None else details) from None
 
     async def _check(self, look: _Look, tool: Tool, parsed: ParsedArguments, context: MakeContext) -> None:
         """Let the tool check arguments that fit its schema."""
@@ -393,17 +371,15 @@ class Admission:
         """Let the tool check the arguments, and find out where those of an agent come from."""
         if tool.validate is not None:
             await self._check(look, tool, parsed, context)
-        if look.request.agent is not None:
-            await self._trace_origins(look.request, tool, desk)
+        session, in_run = look.request.session, look.request.options.run is not None
+        policy = session.policy if desk is None else desk.policy
+        if look.request.agent is None or not policy.needs_origins(tool, in_run):
+            return
+        instructions = None if desk is None else desk.instructions
+        if session.origin_log is None or not session.origin_log.refresh(instructions):
+            await session._trace_origins(instructions)
 
     # 4. decide
-
-    async def _trace_origins(self, request: CallRequest, tool: Tool, desk: AgentScope | None) -> None:
-        """Take in what the log says of where values come from, if a rule on this tool needs it."""
-        policy = request.session.policy if desk is None else desk.policy
-        needs = getattr(policy, "needs_origins", None)
-        if needs is not None and needs(tool):
-            await request.session._trace_origins(None if desk is None else desk.instructions)
 
     def _decide(self, request: CallRequest, tool: Tool, parsed: ParsedArguments, desk: AgentScope | None) -> Verdict:
         """Ask the policy, once, about the parsed arguments."""
@@ -412,9 +388,10 @@ class Admission:
         try:
             policy = (session.judge or session.policy) if desk is None else desk.policy
             by_agent = request.options.agent is not None
-            verdict = None
             if type(policy) is DefaultPolicy and not by_agent:  # another may say more, and so may origins
                 verdict = policy.settled.get(tool)
+            else:
+                verdict = policy.constant.get(tool)
             if verdict is None:
                 who = request.asker() if by_agent else session
                 verdict = policy.decide(who, tool, partial(parser.normalised, parsed))
@@ -425,8 +402,7 @@ class Admission:
             verdict = Verdict("deny", "default", "The policy could not decide")
         if session.loops is not None:
             verdict = session.loops.verdict(request, tool, parsed.json) or verdict
-            wait = session.loops.wait(request, tool, parsed.json)
-            if wait > 0:
+            if request.options.by.kind != "agent" and (wait := session.loops.wait(request, tool, parsed.json)) > 0:
                 _refuse_for_now(tool, verdict, wait)
         if verdict.effect == "deny":
             raise _Refusal(failure_of(tool, "denied", verdict.message or "Not allowed"), verdict)
@@ -441,7 +417,7 @@ class Admission:
 
     async def _charge(self, request: CallRequest, tool: Tool, parsed: ParsedArguments) -> None:
         """Count a call that may run: as the one that the breaker lets through, and for the rates."""
-        if request.session.loops is not None:
+        if request.session.loops is not None and request.options.by.kind != "agent":
             request.session.loops.begin(request, tool, parsed.json)
         if tool.limits.rate is not None or self._rated:
             await self._rate(request, tool)
@@ -495,11 +471,12 @@ class _Look(msgspec.Struct, gc=False):
     timeout_s: float = 0.0
     shown: Any = None
     secrets: tuple[str, ...] = ()
-    given: str | None = None
+    prepared_from: str | None = None
 
     def undress(self, tool: Tool) -> None:
-        """Take off what only a model's view of the schema asked for."""
-        self.arguments, self.label = undressed(tool, self.arguments, self.label)
+        """Take off what only a model's view of the schema asked for: a topic, and nulls."""
+        if b"topic" in self.arguments or b"null" in self.arguments or b"\\u" in self.arguments:
+            self.arguments, self.label = undressed(tool, self.arguments, self.label)
 
     def hide_given(self) -> None:
         """Hide secrets of arguments that did not pass, or were not checked yet."""
@@ -543,28 +520,6 @@ class _Look(msgspec.Struct, gc=False):
             label=self.label,
             shown=self.shown,
             secrets=self.secrets,
-            prepared_from=self.given,
+            prepared_from=self.prepared_from,
             fault=refusal.fault,
         )
-
-
-def _check_approvals(request: CallRequest, tool: Tool, history: History) -> None:
-    """Refuse a tool that changed since it was approved. Who edits arguments settles all that was approved before."""
-    bound: list[Question] = []
-    for question in history.questions.values():
-        approved = history.answer(question.id)
-        if approved is not None and approved.arguments is not None:
-            bound = []
-        elif approved is not None and question.kind == "confirm":
-            bound.append(question)
-    if not bound:
-        return
-    now = digest(request.session.id, request.id, tool.fingerprint, request.arguments)
-    if any(question.digest != now for question in bound) and not _keyed(request, bound, now):
-        raise _Refusal(failure_of(tool, "denied", "The tool or its arguments changed after the approval"))
-
-
-def _keyed(request: CallRequest, bound: list[Question], now: str) -> bool:
-    """Return whether it is what was approved, by the digests of calls with secret arguments."""
-    digests = {now, *request.session.pipeline.vault.digests(now)}
-    return all(question.digest in digests for question in bound)

@@ -10,7 +10,7 @@ import msgspec
 from pydantic_core import to_json
 
 from toolcrib._call import approvals, lifecycle, questions
-from toolcrib._call.admission import confirm, resolution
+from toolcrib._call.confirmation import confirm, resolution
 from toolcrib._call.credentials import check_connected
 from toolcrib._call.history import History, by_of
 from toolcrib._call.lifecycle import waits_for_children
@@ -29,7 +29,7 @@ from toolcrib.types import Answer, Failure, Question, Result
 
 if TYPE_CHECKING:
     from toolcrib._call.host import CallHost
-    from toolcrib.session import Session
+    from toolcrib._call.ports import SessionPort
 
 ENDED = "The question is no longer open: the call has ended"
 OPEN = "the question is still open"
@@ -40,7 +40,7 @@ _USER_BYTES = 8 * 1024
 
 
 async def answer(  # noqa: PLR0913 - the fields of an answer
-    session: Session,
+    session: SessionPort,
     question: str,
     action: str,
     value: Any = None,
@@ -55,99 +55,99 @@ async def answer(  # noqa: PLR0913 - the fields of an answer
     if session.closing:
         raise Refused("unavailable", "Session is closing", "open it again and answer then")
     row, history = await _asked(session, question)
-    asked = history.questions[question]
-    given = _given(session, asked, action, value, arguments, reason, actor, key, scope)
+    pending = history.questions[question]
+    reply = _given(session, pending, action, value, arguments, reason, actor, key, scope)
     live = await revive(session, row, history)
-    if (first := _first(history, given)) is not None:
-        return await _again(session, live, asked, first, given)
+    if (first := _first(history, reply)) is not None:
+        return await _again(session, live, pending, first, reply)
     if row.state != "waiting" or row.question != question:
         raise Refused("expired", ENDED, "look at the result of the call")
-    if session.pipeline.clock.now() >= asked.expires_at:
+    if session.pipeline.clock.now() >= pending.expires_at:
         raise Refused("expired", "The question has expired", "call the tool again")
-    await approvals.check(live, asked, given)
-    if given.action == "accept":
-        await check_connected(session.pipeline.accounts, session.owner, asked.data)
+    await approvals.check(live, pending, reply)
+    if reply.action == "accept":
+        await check_connected(session.pipeline.accounts, session.owner, pending.data)
     edited = None
-    if given.action == "accept":
+    if reply.action == "accept":
         if live.request.problem is not None:
             raise Refused("unavailable", str(live.request.problem), OPEN)
-        given, edited = await _checked(live, asked, given)
-        if not approvals.enough(session, approvals.demands_of(asked), (*asked.approved_by, given.actor)):
-            return await _endorse(session, live, row, given)
-    return await _apply(session, live, row, asked, given, edited)
+        reply, edited = await _checked(live, pending, reply)
+        if not approvals.enough(session, approvals.demands_of(pending), (*pending.approved_by, reply.actor)):
+            return await _endorse(session, live, row, reply)
+    return await _apply(session, live, row, pending, reply, edited)
 
 
 async def _apply(
-    session: Session, live: LiveCall, row: Row, asked: Question, given: Answer, edited: Admitted | None = None
+    session: SessionPort, live: LiveCall, row: Row, question: Question, answer: Answer, edited: Admitted | None = None
 ) -> Answer:
     """The call goes on, or ends."""
     if edited is not None:
         live.admit(edited)
-    said = _told(Answered, _shown(live, given))
+    event = _told(Answered, _shown(live, answer))
     if edited is not None:
-        said = msgspec.structs.replace(said, resolved=_resolved(live, edited))
-    events: list[Draft] = [draft(given.at, row.id, said)]
-    ending = _ending(live, asked, given)
+        event = msgspec.structs.replace(event, resolved=_resolved(live, edited))
+    events: list[Draft] = [draft(answer.at, row.id, event)]
+    ending = _ending(live, question, answer)
     if ending is not None:
         won = await live.pipeline.end_parked(live, row, ending, events)
     else:
-        won = await _write_on(session, live, row, events, given, edited)
-    return given if won else await _second(session, asked.id, given)
+        won = await _write_on(session, live, row, events, answer, edited)
+    return answer if won else await _second(session, question.id, answer)
 
 
-async def _endorse(session: Session, live: LiveCall, row: Row, given: Answer) -> Answer:
+async def _endorse(session: SessionPort, live: LiveCall, row: Row, answer: Answer) -> Answer:
     """One of several who have to agree has; of two who do so at once, one sees that all have."""
-    said = draft(given.at, row.id, _told(Endorsed, _shown(live, given)))
-    write = lifecycle.endorse(row, [said])
-    write.on_late = live.pipeline.later(lambda: _complete(session, live, given))
+    endorsed = draft(answer.at, row.id, _told(Endorsed, _shown(live, answer)))
+    write = lifecycle.endorse(row, [endorsed])
+    write.on_late = live.pipeline.later(lambda: _complete(session, live, answer))
     lost = await session.crib.store.commit(write)
-    return await (_complete(session, live, given) if lost is None else _second(session, given.question, given))
+    return await (_complete(session, live, answer) if lost is None else _second(session, answer.question, answer))
 
 
-async def _complete(session: Session, live: LiveCall, given: Answer) -> Answer:
+async def _complete(session: SessionPort, live: LiveCall, answer: Answer) -> Answer:
     """Lets the call go on if all have agreed by now."""
-    row, history = await _asked(session, given.question)
-    asked = history.questions[given.question]
-    waits = row.state == "waiting" and row.question == asked.id
-    if not waits or not approvals.enough(session, approvals.demands_of(asked), asked.approved_by):
-        return given
+    row, history = await _asked(session, answer.question)
+    question = history.questions[answer.question]
+    waits = row.state == "waiting" and row.question == question.id
+    if not waits or not approvals.enough(session, approvals.demands_of(question), question.approved_by):
+        return answer
     live.recall(history, row)
-    return await _apply(session, live, row, asked, given)
+    return await _apply(session, live, row, question, answer)
 
 
-def _first(history: History, given: Answer) -> Answer | None:
+def _first(history: History, answer: Answer) -> Answer | None:
     """What was answered before, by all together or, where several have to agree, by this one.
 
     Who agreed may think better of it as long as others have to agree.
     """
     for one in history.endorsements:
-        mine = (one.question, one.actor) == (given.question, given.actor)
-        if mine and (given.accepted or one.key == given.key):
+        mine = (one.question, one.actor) == (answer.question, answer.actor)
+        if mine and (answer.accepted or one.key == answer.key):
             return one
-    return history.answer(given.question)
+    return history.answer(answer.question)
 
 
-async def _again(session: Session, live: LiveCall, asked: Question, first: Answer, given: Answer) -> Answer:
+async def _again(session: SessionPort, live: LiveCall, question: Question, first: Answer, answer: Answer) -> Answer:
     """The same answer once more; where a crash came between the last yes and what follows, it follows now."""
-    first = _repeated(live, first, given)
-    return await _complete(session, live, first) if first.actor in asked.approved_by else first
+    first = _repeated(live, first, answer)
+    return await _complete(session, live, first) if first.actor in question.approved_by else first
 
 
-async def escalate(session: Session, row: Row) -> bool:
+async def escalate(session: SessionPort, row: Row) -> bool:
     """Has others asked as well where too few agreed for a while; False where the question's time is over."""
     history, now = await session.history(row), session.pipeline.clock.now()
-    asked = history.question
-    if asked is None or now >= asked.expires_at:
+    question = history.question
+    if question is None or now >= question.expires_at:
         return False
-    others, later = approvals.escalation(asked, now)
-    said: list[Draft] = [draft(now, row.id, Escalated(asked.id, list(others)))] if others else []
-    await session.crib.store.commit(lifecycle.postpone(row, later, said))
+    others, later = approvals.escalation(question, now)
+    drafts: list[Draft] = [draft(now, row.id, Escalated(question.id, list(others)))] if others else []
+    await session.crib.store.commit(lifecycle.postpone(row, later, drafts))
     if history.endorsements:  # of those who agreed before, some may count for more now
         await _complete(session, await revive(session, row, history), history.endorsements[-1])
     return True
 
 
-async def _asked(session: Session, question: str) -> tuple[Row, History]:
+async def _asked(session: SessionPort, question: str) -> tuple[Row, History]:
     """A question's id begins with the id of its call; a foreign one is as unknown as one that never was."""
     row = await session.crib.store.call(question.rpartition("-")[0])
     if row is None or row.session != session.id:
@@ -159,8 +159,8 @@ async def _asked(session: Session, question: str) -> tuple[Row, History]:
 
 
 def _given(  # noqa: PLR0913 - the fields of an answer
-    session: Session,
-    asked: Question,
+    session: SessionPort,
+    question: Question,
     action: str,
     value: Any,
     arguments: Any,
@@ -171,7 +171,7 @@ def _given(  # noqa: PLR0913 - the fields of an answer
 ) -> Answer:
     if action not in ACTIONS:
         raise Refused("invalid_arguments", f"'{action}' is no answer", f"use {', '.join(ACTIONS)}")
-    if action == "fail" and asked.kind not in ("client", "external"):
+    if action == "fail" and question.kind not in ("client", "external"):
         raise Refused("invalid_arguments", "Only client and external questions can fail", "decline it instead")
     if action != "accept" and arguments is not None:
         raise Refused("invalid_arguments", "Only who accepts can change arguments")
@@ -185,67 +185,67 @@ def _given(  # noqa: PLR0913 - the fields of an answer
     except (TypeError, ValueError, RecursionError):
         raise Refused("invalid_arguments", "The answer cannot be written as JSON") from None
     now = session.pipeline.clock.now()
-    made = key or f"{asked.id}:{actor or session.owner}:{session.pipeline.new_id()}"
-    return Answer(asked.id, action, actor or session.owner, made, value, arguments, reason, scope, now)  # type: ignore[arg-type]
+    made = key or f"{question.id}:{actor or session.owner}:{session.pipeline.new_id()}"
+    return Answer(question.id, action, actor or session.owner, made, value, arguments, reason, scope, now)  # type: ignore[arg-type]
 
 
-def _repeated(live: LiveCall, first: Answer, given: Answer) -> Answer:
+def _repeated(live: LiveCall, first: Answer, answer: Answer) -> Answer:
     """The first answer to the same question, if this is the same one again."""
-    if given.key == first.key and given.arguments is not None and first.arguments is not None:
-        admission = None if live.tool is None else live.pipeline.admission.explain(_edited(live, given))
+    if answer.key == first.key and answer.arguments is not None and first.arguments is not None:
+        admission = None if live.tool is None else live.pipeline.admission.explain(_edited(live, answer))
         if isinstance(admission, Admitted):
-            given = dataclasses.replace(given, arguments=admission.visible())
-    if dataclasses.replace(_shown(live, given), at=first.at) == first or _may_be(live, first, given):
+            answer = dataclasses.replace(answer, arguments=admission.visible())
+    if dataclasses.replace(_shown(live, answer), at=first.at) == first or _may_be(live, first, answer):
         return first
     if live.history is not None and first in live.history.endorsements:
         raise Refused("already_answered", f"{first.actor} has agreed already", "others have to agree too")
     raise Refused("already_answered", f"The question was answered by {first.actor}", f"the answer was {first.action}")
 
 
-def _may_be(live: LiveCall, first: Answer, given: Answer) -> bool:
+def _may_be(live: LiveCall, first: Answer, answer: Answer) -> bool:
     """Whether an answer with the key of the first is that one, as far as can be told when the secrets are gone."""
     history, row = live.history, live.row
     if row is None or row.state != "done" or history is None or not history.accepted.secret:
         return False
-    rest = dataclasses.replace(given, value=first.value, reason=first.reason, at=first.at)
-    return rest == first and may_be([first.value, first.reason], [given.value, given.reason])
+    rest = dataclasses.replace(answer, value=first.value, reason=first.reason, at=first.at)
+    return rest == first and may_be([first.value, first.reason], [answer.value, answer.reason])
 
 
-async def _second(session: Session, question: str, given: Answer) -> Answer:
+async def _second(session: SessionPort, question: str, answer: Answer) -> Answer:
     """Somebody else was quicker, perhaps the same answerer with the same answer."""
     row, history = await _asked(session, question)
-    first = _first(history, given)
+    first = _first(history, answer)
     if first is None:
         raise Refused("expired", ENDED, "look at the result of the call")
-    return _repeated(await revive(session, row, history), first, given)
+    return _repeated(await revive(session, row, history), first, answer)
 
 
-async def _checked(live: LiveCall, asked: Question, given: Answer) -> tuple[Answer, Admitted | None]:
+async def _checked(live: LiveCall, question: Question, answer: Answer) -> tuple[Answer, Admitted | None]:
     """What does not fit is refused to the answerer. With edited arguments, the call as it may run now."""
     edited = None
-    if given.arguments is not None:
-        if asked.resume != "run":
+    if answer.arguments is not None:
+        if question.resume != "run":
             raise Refused("invalid_arguments", "Only a confirmation can change arguments", OPEN)
         pipeline = live.pipeline
-        admission = await pipeline.admission.admit(_edited(live, given), pipeline.check_context)
+        admission = await pipeline.admission.admit(_edited(live, answer), pipeline.check_context)
         if isinstance(admission, Rejected):
             raise _unfit(admission)
         edited = admission
-        given = dataclasses.replace(given, arguments=admission.visible())
-        approvals.check_edited(live.session, admission.verdict, given)
-    problem = None if asked.schema is None else output_check(dict(asked.schema))(given.value)
-    if problem is None and asked.resume == "use" and live.tool is not None and live.tool.check_output is not None:
-        problem = live.tool.check_output(given.value)
+        answer = dataclasses.replace(answer, arguments=admission.visible())
+        approvals.check_edited(live.session, admission.verdict, answer)
+    problem = None if question.schema is None else output_check(dict(question.schema))(answer.value)
+    if problem is None and question.resume == "use" and live.tool is not None and live.tool.check_output is not None:
+        problem = live.tool.check_output(answer.value)
     if problem is not None:
         raise Refused("invalid_arguments", f"The answer does not fit: {problem}", OPEN)
-    return given, edited
+    return answer, edited
 
 
-def _edited(live: LiveCall, given: Answer) -> CallRequest:
+def _edited(live: LiveCall, answer: Answer) -> CallRequest:
     """The request with edited arguments. A mask where a secret stood means that it stays."""
     if live.tool is None:
         raise Refused("not_found", f"Unknown tool: {live.name}", "answer without changed arguments")
-    arguments: Any = given.arguments
+    arguments: Any = answer.arguments
     if live.shown is not None:
         arguments = restored(arguments, decode(live.args))
     return msgspec.structs.replace(live.request, arguments=encode(arguments))
@@ -258,68 +258,72 @@ def _unfit(rejected: Rejected) -> Refused:
     return Refused("invalid_arguments", f"The changed arguments do not fit: {rejected.failure.message}", OPEN)
 
 
-def _shown(live: LiveCall, given: Answer) -> Answer:
+def _shown(live: LiveCall, answer: Answer) -> Answer:
     """An answer as the log may show it: without secret arguments, but for a value that the tool is to get."""
     if not live.secrets:
-        return given
-    asked = None if live.history is None else live.history.questions.get(given.question)
-    value = without(live.secrets, given.value) if asked is not None and asked.resume == "use" else given.value
-    return dataclasses.replace(given, value=value, reason=given.reason and live.masked(given.reason))
+        return answer
+    question = None if live.history is None else live.history.questions.get(answer.question)
+    value = without(live.secrets, answer.value) if question is not None and question.resume == "use" else answer.value
+    return dataclasses.replace(answer, value=value, reason=answer.reason and live.masked(answer.reason))
 
 
-def _told(kind: type[Answered], given: Answer) -> Answered:
+def _told(kind: type[Answered], answer: Answer) -> Answered:
     """An answer as an event says it."""
     return kind(
-        question=given.question,
-        action=given.action,
-        actor=given.actor,
-        key=given.key,
-        value=given.value,
-        reason=given.reason,
-        scope=given.scope,
-        args=None if given.arguments is None else dict(given.arguments),
+        question=answer.question,
+        action=answer.action,
+        actor=answer.actor,
+        key=answer.key,
+        value=answer.value,
+        reason=answer.reason,
+        scope=answer.scope,
+        args=None if answer.arguments is None else dict(answer.arguments),
     )
 
 
-def _ending(live: LiveCall, asked: Question, given: Answer) -> Result | None:
+def _ending(live: LiveCall, question: Question, answer: Answer) -> Result | None:
     """The result of a call that ends with its answer; None for one that goes on."""
-    if given.action == "decline":
-        return Result(failure=live.failure("declined", given.reason or f"Declined by {given.actor}"))
-    if given.action == "cancel":
-        return Result(failure=live.failure("cancelled", given.reason or f"Cancelled by {given.actor}"))
-    if given.action == "fail":
-        return Result(failure=live.failure("failed", given.reason or "The client could not do it"))
-    if asked.resume == "use":
+    if question.resume == "pass_any":
+        return None
+    if answer.action == "decline":
+        return Result(failure=live.failure("declined", answer.reason or f"Declined by {answer.actor}"))
+    if answer.action == "cancel":
+        return Result(failure=live.failure("cancelled", answer.reason or f"Cancelled by {answer.actor}"))
+    if answer.action == "fail":
+        return Result(failure=live.failure("failed", answer.reason or "The client could not do it"))
+    if question.resume == "use":
         gone = live.pipeline.admission.permit(live.request)
-        return Result(given.value) if gone is None else Result(failure=gone.failure)
+        return Result(answer.value) if gone is None else Result(failure=gone.failure)
     return None
 
 
 async def _write_on(
-    session: Session, live: LiveCall, row: Row, events: list[Draft], given: Answer, edited: Admitted | None
+    session: SessionPort, live: LiveCall, row: Row, events: list[Draft], answer: Answer, edited: Admitted | None
 ) -> bool:
     """The call is queued again, durably, and then runs here; False where it waits no more."""
     pipeline = live.pipeline
     write = lifecycle.resume(row, pipeline.worker if pipeline.engine is None else None, events)
-    if live.shown is not None and given.arguments is not None:
-        write.keeps = (pipeline.vault.sealed(session.id, _kept(row.id, given), live.args),)
+    if live.shown is not None and answer.arguments is not None:
+        write.keeps = (pipeline.vault.sealed(session.id, _kept(row.id, answer), live.args),)
     # Who is told that nobody knows yet, and answers once more, finds this answer.
-    write.on_late = pipeline.later(lambda: _answered(session, live, write, given, edited))
+    write.on_late = pipeline.later(lambda: _answered(session, live, write, answer, edited))
     if await session.crib.store.commit(write) is not None:
         return False
-    await _answered(session, live, write, given, edited)
+    await _answered(session, live, write, answer, edited)
     return True
 
 
-async def _answered(session: Session, live: LiveCall, resumed: Write, given: Answer, edited: Admitted | None) -> None:
+async def _answered(
+    session: SessionPort, live: LiveCall, resumed: Write, answer: Answer, edited: Admitted | None
+) -> None:
     """The answer is written: the call goes on, here or wherever there is room."""
     assert live.history is not None
-    said = next((data for *_, data in resumed.events if isinstance(data, Answered)), None)
-    live.history.take(given, None if said is None else said.resolved)
+    answered = next((data for *_, data in resumed.events if isinstance(data, Answered)), None)
+    live.history.take(answer, None if answered is None else answered.resolved)
     await take_on(session, live, resumed, edited)
 
 
-async def take_on(session: Session, live: LiveCall, resumed: Write, admission: Admitted | None = None) -> None:
+async def take_on(session: SessionPort, live: LiveCall, resumed: Write, admission: Admitted | None = None) -> None:
     """A call that was queued again goes on: here, or where the engine finds room for it."""
     row, engine = resumed.row, live.pipeline.engine
     assert row is not None
@@ -335,7 +339,7 @@ def _kept(call: str, edit: Answer | None) -> str:
     return secret_id(call, "" if edit is None else edit.key)
 
 
-async def _secrets(session: Session, row: Row, history: History) -> tuple[bytes | None, SealedValue | None]:
+async def _secrets(session: SessionPort, row: Row, history: History) -> tuple[bytes | None, SealedValue | None]:
     """The arguments of a call that were kept apart from the log, or why they cannot be read here."""
     if not history.accepted.secret and history.edit is None:  # an approver may have put in what was no secret before
         return None, None
@@ -348,33 +352,34 @@ async def _secrets(session: Session, row: Row, history: History) -> tuple[bytes 
 
 
 async def revive(
-    session: Session, row: Row, history: History, on_end: Callable[[LiveCall], None] | None = None
+    session: SessionPort, row: Row, history: History, on_end: Callable[[LiveCall], None] | None = None
 ) -> LiveCall:
     """A call of the log as a call in flight again, with the tool of now; `on_end` where an engine brought it."""
-    said, pipeline = history.accepted, session.pipeline
+    accepted, pipeline = history.accepted, session.pipeline
     kept, problem = await _secrets(session, row, history)
     options = CallOptions(
-        by=by_of(said),
-        label=said.label,
-        key=said.key,
-        background=bool(said.background),
-        wake=said.wake,
-        run=said.run,
-        agent=said.agent,
-        timeout_s=said.timeout_s,
+        by=by_of(accepted),
+        label=accepted.label,
+        key=accepted.key,
+        background=bool(accepted.background),
+        wake=accepted.wake,
+        run=accepted.run,
+        agent=accepted.agent,
+        timeout_s=accepted.timeout_s,
+        trace=accepted.trace,
     )
-    parent = session.live.get(said.parent or "")
-    within = tuple(said.within or ())
-    origin = parent.origin() if parent is not None else Origin(said.parent, within, len(within))
+    parent = session.live.get(accepted.parent or "")
+    within = tuple(accepted.within or ())
+    origin = parent.origin() if parent is not None else Origin(accepted.parent, within, len(within))
     arguments = kept or history.args
-    request = CallRequest(session, row.id, said.tool, arguments, history.accepted_at, options, origin, problem)
+    request = CallRequest(session, row.id, accepted.tool, arguments, history.accepted_at, options, origin, problem)
     live = LiveCall.revived(pipeline.admission.recall(request), row, history, on_end)
     if parent is not None:
         live.adopt(parent)
     return live
 
 
-async def go_on(session: Session, live: LiveCall, admission: Admitted | Rejected | None = None) -> None:
+async def go_on(session: SessionPort, live: LiveCall, admission: Admitted | Rejected | None = None) -> None:
     """Lets a revived call run: what it needs is looked at again, and an approval holds only for what was approved."""
     pipeline = session.pipeline
     if admission is None:
@@ -400,8 +405,8 @@ def _still_asks(live: LiveCall, call: Admitted) -> dict[str, Any] | None:
         if approval is None:
             return confirm(call)
         if (changed := _changed(live, call, approval)) is not None:
-            asked = confirm(call)
-            return {**asked, "prompt": f"{asked['prompt']} {changed}"}
+            confirmation = confirm(call)
+            return {**confirmation, "prompt": f"{confirmation['prompt']} {changed}"}
     return questions.client(live) if call.tool.run is None else None
 
 
@@ -416,17 +421,17 @@ def _changed(live: LiveCall, call: Admitted, approval: Answer) -> str | None:
     if were == are:
         return None
     gone, new = [one for one in were if one not in are], [one for one in are if one not in were]
-    told = f"{', '.join(gone) or 'nothing'} became {', '.join(new) or 'nothing'}"
-    return f"It changed after it was approved: {told}."
+    change = f"{', '.join(gone) or 'nothing'} became {', '.join(new) or 'nothing'}"
+    return f"It changed after it was approved: {change}."
 
 
 def _resolved(live: LiveCall, call: Admitted) -> list[str]:
     """What a call comes down to now, without its secrets."""
-    found: dict[str, Any] = without(live.secrets, resolution(call)) or {}
-    return list(found.get("resolved") or ())
+    resolved: dict[str, Any] = without(live.secrets, resolution(call)) or {}
+    return list(resolved.get("resolved") or ())
 
 
-async def child_before(host: CallHost, name: str, given: bytes) -> str | None:
+async def child_before(host: CallHost, name: str, arguments: bytes) -> str | None:
     """The call that an earlier pass of the parent made here: a body that runs again has nothing done twice."""
     parent = host.live
     session = parent.session
@@ -438,26 +443,26 @@ async def child_before(host: CallHost, name: str, given: bytes) -> str | None:
     earlier = await host.earlier_children(lambda: patiently(session.crib, read))
     tool = session.tool(name)
     for history in earlier:
-        if history.accepted.tool == (name if tool is None else tool.id) and _same(history, tool, given):
+        if history.accepted.tool == (name if tool is None else tool.id) and _same(history, tool, arguments):
             earlier.remove(history)
             return history.id
     return None
 
 
-def _same(history: History, tool: Tool | None, given: bytes) -> bool:
+def _same(history: History, tool: Tool | None, arguments: bytes) -> bool:
     """Whether a call had these arguments; of secret ones the log cannot tell."""
     if history.accepted.secret:
         return True
     if history.accepted.given is not None:  # the tool has shaped them since
-        return bool(digest_of(decode(given)) == history.accepted.given)
+        return bool(digest_of(decode(arguments)) == history.accepted.given)
     try:
-        read = given if tool is None else tool.parse(given).json
+        read = arguments if tool is None else tool.parse(arguments).json
     except BadArguments:
-        read = given
+        read = arguments
     return same_json(read, encode(history.accepted.args))
 
 
-async def end_waiting(session: Session, row: Row, failure: Failure) -> bool:
+async def end_waiting(session: SessionPort, row: Row, failure: Failure) -> bool:
     """Ends a call that nobody answered; whether it still waited."""
     history = await session.history(row)
     live = await revive(session, row, history)
@@ -472,13 +477,13 @@ async def end_waiting(session: Session, row: Row, failure: Failure) -> bool:
     return await session.pipeline.end_parked(live, row, Result(failure=failure), [])
 
 
-async def _end_held(session: Session, live: LiveCall, held: Row, failure: Failure) -> bool:
+async def _end_held(session: SessionPort, live: LiveCall, held: Row, failure: Failure) -> bool:
     await _end_children(session, held)
     live.stand(held)
     return await session.pipeline.end_parked(live, held, Result(failure=failure), [])
 
 
-async def _end_children(session: Session, row: Row) -> None:
+async def _end_children(session: SessionPort, row: Row) -> None:
     """What a call waited for ends with it."""
     failure = Failure("cancelled", "Cancelled with the call that made it")
     for child in [live for live in session.live.values() if live.parent_id == row.id]:
@@ -488,8 +493,8 @@ async def _end_children(session: Session, row: Row) -> None:
         await end_waiting(session, waiting, failure)
 
 
-def user_state(given: Mapping[str, Any]) -> dict[str, Any]:
+def user_state(state: Mapping[str, Any]) -> dict[str, Any]:
     """What a client says of its user, under one spelling."""
-    if len(canonical(dict(given))) > _USER_BYTES:
+    if len(canonical(dict(state))) > _USER_BYTES:
         raise Refused("too_large", "The user state has more than 8 KB", "send less")
-    return {"isConnected": False, **{_USER_NAMES.get(name, name): value for name, value in given.items()}}
+    return {"isConnected": False, **{_USER_NAMES.get(name, name): value for name, value in state.items()}}

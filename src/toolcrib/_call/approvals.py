@@ -14,23 +14,23 @@ from toolcrib.policy.approvers import ANYBODY, ApprovalRequirement, Approvers, d
 from toolcrib.types import Answer, Question
 
 if TYPE_CHECKING:
-    from toolcrib.session import Session
+    from toolcrib._call.ports import SessionPort
 
 
-async def check(live: LiveCall, asked: Question, given: Answer) -> None:
+async def check(live: LiveCall, question: Question, answer: Answer) -> None:
     """Raises `Refused` where this actor may not answer: the question stays open."""
-    actor, session, demands = given.actor, live.session, demands_of(asked)
+    actor, session, demands = answer.actor, live.session, demands_of(question)
     if actor in await _askers(live):
         raise Refused("denied", f"'{actor}' asked for this call and cannot answer for it", "have a person answer")
     counting = [one for one in demands if _counts(actor, one, session)]
     if not counting and not _known(actor, session) and not _people(session).among(actor, _named(demands)):
         raise Refused("denied", f"'{actor}' may not answer questions of this session", "have an approver answer")
-    if not given.accepted:
+    if not answer.accepted:
         return
     if demands and not counting:
-        told = f"Only {' or '.join(_named(demands))} may approve this, not '{actor}'"
-        raise Refused("denied", told, "the question is still open")
-    if given.arguments is not None and not enough(session, demands, [actor]):
+        message = f"Only {' or '.join(_named(demands))} may approve this, not '{actor}'"
+        raise Refused("denied", message, "the question is still open")
+    if answer.arguments is not None and not enough(session, demands, [actor]):
         advice = "decline it, and have it called with other arguments"
         raise Refused("invalid_arguments", "Several people have to approve the same arguments", advice)
 
@@ -38,62 +38,62 @@ async def check(live: LiveCall, asked: Question, given: Answer) -> None:
 async def _askers(live: LiveCall) -> set[str | None]:
     """The agents and tools that made this call, one through the other."""
     assert live.history is not None
-    store, said, found = live.session.crib.store, live.history.accepted, set[str | None]()
+    store, call, names = live.session.crib.store, live.history.accepted, set[str | None]()
     while True:
-        found |= {said.agent, said.by.name if said.by.kind in ("agent", "tool") else None}
-        row = await store.call(said.parent) if said.parent is not None else None
+        names |= {call.agent, call.by.name if call.by.kind in ("agent", "tool") else None}
+        row = await store.call(call.parent) if call.parent is not None else None
         if row is None:
-            return found
+            return names
         (accepted,) = await store.read(row.session, row.accepted_seq - 1, limit=1)
         assert isinstance(accepted.data, Accepted)
-        said = accepted.data
+        call = accepted.data
 
 
-def check_edited(session: Session, verdict: Verdict, given: Answer) -> None:
+def check_edited(session: SessionPort, verdict: Verdict, answer: Answer) -> None:
     """Raises `Refused` where the new arguments need somebody else's yes than that of who changed them."""
-    if not enough(session, verdict.demands, [given.actor]):
+    if not enough(session, verdict.demands, [answer.actor]):
         raise Refused("denied", "The changed arguments have to be approved by others", "the question is still open")
 
 
-def enough(session: Session, demands: Iterable[ApprovalRequirement], actors: Collection[str]) -> bool:
+def enough(session: SessionPort, demands: Iterable[ApprovalRequirement], actors: Collection[str]) -> bool:
     """Whether all have agreed who have to, as the groups are now."""
     return all(sum(_counts(actor, one, session) for actor in {*actors}) >= one.quorum for one in demands)
 
 
-def demands_of(asked: Question) -> list[ApprovalRequirement]:
+def demands_of(question: Question) -> list[ApprovalRequirement]:
     """What rules demand of whoever answers."""
-    return [demand(said) for said in asked.demands]
+    return [demand(data) for data in question.demands]
 
 
-def escalates_at(asked: Question) -> float | None:
+def escalates_at(question: Question) -> float | None:
     """When others are to be asked as well, if that is before its end."""
-    return _next(asked, demands_of(asked))
+    return _next(question, demands_of(question))
 
 
-def escalation(asked: Question, now: float) -> tuple[list[str], float]:
+def escalation(question: Question, now: float) -> tuple[list[str], float]:
     """Who is asked as well from now on, and when to look again."""
-    before, after = demands_of(asked), [demand(said) for said in escalated(asked, now)]
+    before, after = demands_of(question), [demand(data) for data in escalated(question, now)]
     others = {name for was, one in zip(before, after, strict=True) if was != one for name in one.escalate_to}
-    return sorted(others), _next(asked, after) or asked.expires_at
+    return sorted(others), _next(question, after) or question.expires_at
 
 
-def _next(asked: Question, demands: Iterable[ApprovalRequirement]) -> float | None:
-    times = [asked.asked_at + one.escalate_s for one in demands if one.escalate_s is not None]
-    return min((when for when in times if when < asked.expires_at), default=None)
+def _next(question: Question, demands: Iterable[ApprovalRequirement]) -> float | None:
+    times = [question.asked_at + one.escalate_s for one in demands if one.escalate_s is not None]
+    return min((when for when in times if when < question.expires_at), default=None)
 
 
-def _people(session: Session) -> Approvers:
+def _people(session: SessionPort) -> Approvers:
     rules = rules_of(session.policy)
     return ANYBODY if rules is None else rules.people
 
 
-def _known(actor: str, session: Session) -> bool:
+def _known(actor: str, session: SessionPort) -> bool:
     """Whether somebody may answer in this session, whatever is asked."""
     people = _people(session)
     return people.approvers is None or actor == session.owner or people.among(actor, people.approvers)
 
 
-def _counts(actor: str, one: ApprovalRequirement, session: Session) -> bool:
+def _counts(actor: str, one: ApprovalRequirement, session: SessionPort) -> bool:
     """Whether a yes of this actor is one that is demanded."""
     return _people(session).among(actor, one.asked) or (not one.approvers and _known(actor, session))
 

@@ -36,6 +36,8 @@ async def run_body(live: LiveCall, tool: Tool, context: Any) -> Any:
 async def _threaded(live: LiveCall, work: Callable[[LiveCall, Any], Any], context: Any) -> Any:
     """A thread cannot be stopped. A call that is cancelled gives it the time to notice; one whose time is up ends."""
     future = live.pipeline.loop.run_in_executor(live.pipeline.threads, _in_thread, work, live, context)
+    if future.done():  # Python 3.14 tells of it without a trip through the loop, ahead of what the thread told
+        await asyncio.sleep(0)
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:

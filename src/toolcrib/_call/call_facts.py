@@ -19,9 +19,9 @@ from toolcrib.types import By, Failure, Wake
 if TYPE_CHECKING:
     from toolcrib._call.live_call import LiveCall
     from toolcrib._call.pipeline import Pipeline
+    from toolcrib._call.ports import SessionPort
     from toolcrib.policy import Verdict
     from toolcrib.schema import ParsedArguments
-    from toolcrib.session import Session
 
 
 class Maker(Protocol):
@@ -85,7 +85,7 @@ class CallFacts(msgspec.Struct, eq=False, weakref=True):
         return self.admission.request
 
     @property
-    def session(self) -> Session:
+    def session(self) -> SessionPort:
         """Its session."""
         return self.admission.request.session
 

@@ -11,7 +11,7 @@ import msgspec
 from toolcrib._call.fence import Fence
 from toolcrib._call.host import CallHost
 from toolcrib._call.output import CallOutput
-from toolcrib.context import AgentScope
+from toolcrib._call.ports import AgentScope
 from toolcrib.events import Event
 
 if TYPE_CHECKING:
@@ -104,6 +104,11 @@ class CallParts(Fence, eq=False, weakref=True):
     def behind(self) -> Sequence[str] | None:
         """The calls that it waits for, where its body was let go until one of them ends."""
         return None if self.body is None or self.body.host is None else self.body.host.behind
+
+    @property
+    def has_output(self) -> bool:
+        """Whether its body told progress or output."""
+        return self.body is not None and self.body.output is not None and self.body.output.is_used
 
     def flush(self) -> None:
         """Writes all that was put out and held back."""

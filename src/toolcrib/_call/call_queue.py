@@ -45,6 +45,8 @@ class _OwnerQueue(Generic[C]):
 
     def select(self, selection: Selection[C]) -> C | None:
         """Goes round the sessions once, for a call that may start."""
+        if len(self.sessions) == 1:
+            return selection.choose(next(iter(self.sessions.values())))
         for _ in range(len(self.sessions)):
             session, calls = next(iter(self.sessions.items()))
             self.sessions.move_to_end(session)
@@ -97,6 +99,9 @@ class CallQueue(Generic[C]):
 
     def next(self, selection: Selection[C]) -> C | None:
         """The call that starts next, which is still to be removed; None where none may start."""
+        if len(self._owners) == 1:  # there is nobody to take turns with
+            owner = next(iter(self._owners.values()))
+            return None if selection.skips(owner.first) else owner.select(selection)
         for _ in range(len(self._owners)):
             name, owner = next(iter(self._owners.items()))
             call = None if selection.skips(owner.first) else owner.select(selection)

@@ -16,7 +16,7 @@ from toolcrib.store import Row
 from toolcrib.types import Failure, Result
 
 if TYPE_CHECKING:
-    from toolcrib.session import Session
+    from toolcrib._call.ports import SessionPort
 
 log = logging.getLogger("toolcrib")
 
@@ -29,13 +29,13 @@ PATIENCE_S = 5.0
 """How long, beyond the time that a body has to clean up, a process that runs a call may take to end it when asked."""
 
 
-async def stop(session: Session, row: Row, failure: Failure) -> bool:
+async def stop(session: SessionPort, row: Row, failure: Failure) -> bool:
     """Ends a call that this process does not run, and returns when it has its `done`; whether it was stopped.
 
     Whoever runs it is asked to stop it. A process that lives and yet does not, because it stands still or is cut off,
     loses the call: what it does later is not recorded.
     """
-    asked, new = False, True
+    requested, new = False, True
     clock = asyncio.get_running_loop().time
     until = clock() + session.pipeline.limits.cleanup_s + PATIENCE_S
     while row.state != "done":
@@ -53,8 +53,8 @@ async def stop(session: Session, row: Row, failure: Failure) -> bool:
             stopped, new = await _request(session, row, failure, new=new), False
         if stopped:
             return True
-        asked, row = True, await session._row(row.id)
-    return asked and row.code == failure.code
+        requested, row = True, await session._row(row.id)
+    return requested and row.code == failure.code
 
 
 async def end_children(parent: LiveCall) -> None:
@@ -73,7 +73,7 @@ async def end_children(parent: LiveCall) -> None:
         log.info("the children of call %s end later: %s", parent.id, error)
 
 
-async def _stop_elsewhere(session: Session, row: Row, failure: Failure) -> bool:
+async def _stop_elsewhere(session: SessionPort, row: Row, failure: Failure) -> bool:
     """Once: False where it has moved on meanwhile, or nobody was there to hear it."""
     engine = session.pipeline.engine
     assert engine is not None
@@ -91,7 +91,7 @@ async def _stop_elsewhere(session: Session, row: Row, failure: Failure) -> bool:
     return False
 
 
-async def _request(session: Session, row: Row, failure: Failure, *, new: bool) -> bool:
+async def _request(session: SessionPort, row: Row, failure: Failure, *, new: bool) -> bool:
     """Asks by the log of the session, which whoever runs a call of it follows; False where it has not ended yet."""
     if new:
         await session._log(StopWanted(row.id, failure))
@@ -102,7 +102,7 @@ async def _request(session: Session, row: Row, failure: Failure, *, new: bool) -
     return _ended_so(ended, failure)
 
 
-async def _end(session: Session, row: Row, failure: Failure) -> bool:
+async def _end(session: SessionPort, row: Row, failure: Failure) -> bool:
     """Ends a call that nobody runs."""
     live = await revive(session, row, await session.history(row))
     metadata = {"may_have_run": True} if row.state == "running" and row.effect == "once" else None

@@ -72,9 +72,9 @@ class CheckHost(OutsideCrib):
                 raise ToolFailure("denied", f"{self.session.owner} has not connected {name}")
             self._secrets.append(token.value)
             return token.value
-        found = await find_credential(self._credentials, self.session.owner, name)
-        self._secrets.append(found)
-        return found
+        credential = await find_credential(self._credentials, self.session.owner, name)
+        self._secrets.append(credential)
+        return credential
 
     async def ask(self, question: dict[str, Any]) -> Answer:
         """Nothing can be asked yet."""

@@ -19,13 +19,13 @@ async def find_credential(lookup: Credentials | None, owner: str, name: str) -> 
     Raises:
         ToolFailure: `denied`, there is none.
     """
-    found = None if lookup is None else lookup(owner, name)
-    if inspect.isawaitable(found):
-        found = await found
-    if not found:
+    credential = None if lookup is None else lookup(owner, name)
+    if inspect.isawaitable(credential):
+        credential = await credential
+    if not credential:
         hint = "Ask the operator of this crib to add it." if lookup else "The crib was made without `credentials`."
         raise ToolFailure("denied", f"There is no credential '{name}' of {owner}", hint=hint)
-    return await resolve_secret(found) if is_reference(found) else found
+    return await resolve_secret(credential) if is_reference(credential) else credential
 
 
 async def find_token(accounts: Accounts, owner: str, name: str, refused: str | None = None) -> ServiceToken | None:

@@ -9,10 +9,14 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from toolcrib.errors import StoreError
+from toolcrib.errors import DuplicateQuestion, DuplicateStep, Refused, StoreError
+from toolcrib.reports import Misuse
 from toolcrib.schema.redaction import without
 from toolcrib.tool import Tool
 from toolcrib.types import CODES, RETRYABLE, Failure
+
+MISTAKES = (Misuse, Refused, DuplicateQuestion, DuplicateStep)
+"""What the parts of a context raise where a tool wants what cannot be."""
 
 trace = logging.getLogger("toolcrib.trace")
 
@@ -61,8 +65,14 @@ def masked(failure: Failure, secrets: Sequence[str]) -> Failure:
 
 
 def unexpected(error: BaseException, name: str, tool: str, call: str, secrets: Sequence[str] = ()) -> Failure:
-    """Return the failure of an exception that nobody meant; its text goes to the trace alone."""
-    return Failure("internal", f"Tool '{name}' failed unexpectedly (trace {traced(error, tool, call, secrets)})")
+    """Return the failure of an exception that nobody meant; its text goes to the trace alone.
+
+    A mistake of the tool's author is told: they look at the result first, and a text of our own has no data of others.
+    """
+    id = traced(error, tool, call, secrets)
+    if isinstance(error, MISTAKES):
+        return Failure("internal", f"Tool '{name}' has a mistake: {without(secrets, str(error))} (trace {id})")
+    return Failure("internal", f"Tool '{name}' failed unexpectedly (trace {id})")
 
 
 def traced(error: BaseException, tool: str, call: str, secrets: Sequence[str] = ()) -> str:

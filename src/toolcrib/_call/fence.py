@@ -49,7 +49,7 @@ class Fence(CallFacts, eq=False, weakref=True):
     row: Row | None = None
     phase: Phase = "open"
     in_body: bool = False
-    asked: dict[str, Any] | None = None
+    open_question: dict[str, Any] | None = None
     stop_request: StopRequest | None = None
     ownership: Ownership | None = None
 
@@ -121,7 +121,7 @@ class Fence(CallFacts, eq=False, weakref=True):
         if self.fenced:
             self._owned().cut = True
             raise Stopped
-        if self.asked is not None:
+        if self.open_question is not None:
             raise Parked
         if self.concluding:
             raise Stopped

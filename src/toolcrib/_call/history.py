@@ -57,6 +57,8 @@ class History:
         self.paused: list[str] | None = None
         self.scheduled: Scheduled | None = None
         self.fired = False
+        self.rule: str | None = None
+        """The rule by which somebody was asked."""
         self.done: Done | None = None
         self.done_at: float | None = None
         self.seq = 0
@@ -73,6 +75,7 @@ class History:
             case Waiting() as data:
                 self.question = question(data.question)
                 self.questions[self.question.id] = self.question
+                self.rule = self.rule if data.verdict is None else data.verdict.rule or self.rule
             case Endorsed() as data:
                 self._endorse(_answer(data, event.at))
             case Answered() as data:
@@ -104,17 +107,17 @@ class History:
             case StepTaken():
                 self.steps[data.key] = data
 
-    def _endorse(self, given: Answer) -> None:
+    def _endorse(self, answer: Answer) -> None:
         """One of several who have to agree said yes."""
-        self.endorsements.append(given)
-        before = self.questions[given.question].approved_by
-        if given.actor not in before:
-            self._asks(given.question, approved_by=(*before, given.actor))
+        self.endorsements.append(answer)
+        before = self.questions[answer.question].approved_by
+        if answer.actor not in before:
+            self._asks(answer.question, approved_by=(*before, answer.actor))
 
     def _escalate(self, id: str, at: float) -> None:
         """Others are asked as well, by each demand whose time has come."""
-        asked = self.questions[id]
-        self._asks(asked.id, escalated=True, demands=escalated(asked, at))
+        question = self.questions[id]
+        self._asks(question.id, escalated=True, demands=escalated(question, at))
 
     def _asks(self, question: str, **news: Any) -> None:
         """What is new about a question that is still open."""
@@ -128,8 +131,8 @@ class History:
 
     def answer(self, question: str) -> Answer | None:
         """What was answered to that very question."""
-        found = self.answers.get(self.questions[question].key)
-        return found if found is not None and found.question == question else None
+        answer = self.answers.get(self.questions[question].key)
+        return answer if answer is not None and answer.question == question else None
 
     def _start(self, data: Started, at: float) -> None:
         self.started = data
@@ -197,19 +200,19 @@ class History:
 
     def call(self) -> Call:
         """As `submit` gave it."""
-        said = self.accepted
+        accepted = self.accepted
         return Call(
             id=self.id,
             session=self.session,
-            tool=said.tool,
-            args=said.args,
-            by=by_of(said),
-            label=said.label,
-            digest=said.digest,
-            provider_id=said.provider_id,
-            run=said.run,
-            parent=said.parent,
-            background=bool(said.background),
+            tool=accepted.tool,
+            args=accepted.args,
+            by=by_of(accepted),
+            label=accepted.label,
+            digest=accepted.digest,
+            provider_id=accepted.provider_id,
+            run=accepted.run,
+            parent=accepted.parent,
+            background=bool(accepted.background),
         )
 
 
@@ -268,25 +271,25 @@ def by_of(accepted: Accepted) -> By:
     return By() if by is None else By(by.kind, by.name)
 
 
-def escalated(asked: Question, at: float) -> tuple[Mapping[str, Any], ...]:
+def escalated(question: Question, at: float) -> tuple[Mapping[str, Any], ...]:
     """The demands of a question once that time has come: those that are due wait for nobody any more."""
     return tuple(
         {name: value for name, value in one.items() if name != "escalate_s"}
-        if asked.asked_at + one.get("escalate_s", math.inf) <= at
+        if question.asked_at + one.get("escalate_s", math.inf) <= at
         else one
-        for one in asked.demands
+        for one in question.demands
     )
 
 
-def _answer(given: Answered, at: float) -> Answer:
+def _answer(data: Answered, at: float) -> Answer:
     return Answer(
-        question=given.question,
-        action=given.action,
-        actor=given.actor,
-        key=given.key,
-        value=given.value,
-        arguments=given.args,
-        reason=given.reason,
-        scope=given.scope,
+        question=data.question,
+        action=data.action,
+        actor=data.actor,
+        key=data.key,
+        value=data.value,
+        arguments=data.args,
+        reason=data.reason,
+        scope=data.scope,
         at=at,
     )

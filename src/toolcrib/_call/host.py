@@ -28,8 +28,8 @@ from toolcrib.types import Answer, Result, Schedule
 if TYPE_CHECKING:
     from toolcrib._call.history import History
     from toolcrib._call.live_call import LiveCall
+    from toolcrib._call.ports import SessionPort
     from toolcrib.accounts import Accounts, ServiceToken
-    from toolcrib.session import Session
     from toolcrib.tool import Tool
 
 ASKED = 5
@@ -99,7 +99,7 @@ class CallHost:
         return self.live.pipeline.deps
 
     @property
-    def this_session(self) -> Session:
+    def this_session(self) -> SessionPort:
         """The session of the call."""
         return self.live.session
 
@@ -280,10 +280,10 @@ class CallHost:
         token = await find_token(accounts, owner, name, refused)
         if token is None or (scope is not None and not await accounts.fits(owner, name, scope)):
             answers = live.history.answers if live.history is not None else {}
-            asked = sum(key.startswith(f"account:{name}:") for key in answers)
-            if asked >= ASKED:
-                raise ToolFailure("denied", f"{name} was connected {asked} times, and still lets nobody in")
-            await self.ask(connect_question(accounts, name, f"account:{name}:{asked + 1}", scope))
+            times = sum(key.startswith(f"account:{name}:") for key in answers)
+            if times >= ASKED:
+                raise ToolFailure("denied", f"{name} was connected {times} times, and still lets nobody in")
+            await self.ask(connect_question(accounts, name, f"account:{name}:{times + 1}", scope))
             raise Parked
         live.learn_secret(token.value)
         return token

@@ -33,11 +33,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 from pydantic_core import to_json
 
-from toolcrib import errors
 from toolcrib._call import history
+from toolcrib._call.failures import MISTAKES
 from toolcrib.context import Deps, OutsideCrib, ThreadContext
-from toolcrib.errors import StreamClosed, ToolFailure
+from toolcrib.errors import DuplicateQuestion, DuplicateStep, StreamClosed, ToolFailure
 from toolcrib.events import Done
+from toolcrib.reports import Misuse
 from toolcrib.sources.functions import as_tool
 from toolcrib.state import Snapshot
 from toolcrib.store.codec import Raw, decode, encode
@@ -82,7 +83,7 @@ def _job(live: LiveCall) -> dict[str, Any]:
     module, _, name = (tool.target or "").partition(":")
     if not name:
         raise Raised(f"{tool.id} does not say where its process finds it: it has no target")
-    argv = [given.encode("utf-8", "replace").decode() for given in sys.argv]  # some systems allow any bytes there
+    argv = [word.encode("utf-8", "replace").decode() for word in sys.argv]  # some systems allow any bytes there
     job: dict[str, Any] = {"name": name, "argv": argv, "args": live.args.decode(), "once": tool.does == "once"}
     job["module"], job["script"] = _main() if module in MAIN else (module, None)
     job["facts"] = {**facts, "run": None}
@@ -109,19 +110,19 @@ def _died(code: int, once: bool) -> ToolFailure:
 @asynccontextmanager
 async def _process() -> AsyncIterator[tuple[Process, socket.socket]]:
     """A new process and our end of its channel; afterwards it is dead and reaped, whatever happens."""
-    with ExitStack() as kept, ExitStack() as given:
+    with ExitStack() as kept, ExitStack() as handed:
         ours, theirs = socket.socketpair()
         kept.callback(ours.close)
-        given.callback(theirs.close)
+        handed.callback(theirs.close)
         lifeline, held = os.pipe()
         kept.callback(os.close, held)
-        given.callback(os.close, lifeline)
+        handed.callback(os.close, lifeline)
         passed = (theirs.fileno(), lifeline)
         program = START.format(path=[str(place) for place in sys.path], passed=passed)
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-u", "-c", program), stdin=DEVNULL, stdout=2, pass_fds=passed, start_new_session=True
         )
-        given.close()
+        handed.close()
         try:
             yield process, ours
         finally:
@@ -196,6 +197,8 @@ class Peer:
             raise ToolFailure(**body)
         if verb == "closed":
             raise StreamClosed
+        if verb == "mistake":
+            raise Misuse(body)
         if verb == "raised":
             raise Raised(body)
         if verb == "unwritable":
@@ -228,8 +231,8 @@ class Peer:
         """Lets the process run the step it asked about."""
         self._steps[id] = asyncio.get_running_loop().create_future()
         self._send("run", id, None)
-        said, body = await self._steps[id]
-        if said == "failed":
+        kind, body = await self._steps[id]
+        if kind == "failed":
             raise ToolFailure(**body)
         return body
 
@@ -240,8 +243,8 @@ def _frame(verb: str, id: int, body: Any) -> bytes:
 
 
 def _fields(error: ToolFailure | Failure) -> dict[str, Any]:
-    said = {name: getattr(error, name) for name in ("code", "message", "retryable", "hint", "reason")}
-    return {**said, "metadata": decode(to_json(getattr(error, "metadata", {}), fallback=str))}
+    fields = {name: getattr(error, name) for name in ("code", "message", "retryable", "hint", "reason")}
+    return {**fields, "metadata": decode(to_json(getattr(error, "metadata", {}), fallback=str))}
 
 
 def _packed(result: Result) -> dict[str, Any]:
@@ -251,8 +254,8 @@ def _packed(result: Result) -> dict[str, Any]:
 
 def _unpacked(body: dict[str, Any]) -> Result:
     failure = None if body["failure"] is None else Failure(**body["failure"])
-    told = {name: body[name] for name in ("data", "content", "handover", "metadata", "message")}
-    result = history.result(Done(ok=failure is None, failure=failure, duration_ms=0, **told))
+    fields = {name: body[name] for name in ("data", "content", "handover", "metadata", "message")}
+    result = history.result(Done(ok=failure is None, failure=failure, duration_ms=0, **fields))
     result.changes = [Change(**change) for change in body["changes"]]
     if body["effects"] or body["schedules"]:
         effects = tuple(SideEffect(**effect) for effect in body["effects"])
@@ -296,6 +299,8 @@ def _perform(host: ProcessHost) -> tuple[str, int, Any]:
         return "closed", 0, None
     except ToolFailure as error:
         return "failed", 0, _fields(error)
+    except MISTAKES as error:
+        return "mistake", 0, str(error)
     except BaseException:  # noqa: BLE001 - SystemExit and the like are only a failed tool
         return "raised", 0, traceback.format_exc()
 
@@ -383,16 +388,20 @@ class ProcessHost(OutsideCrib):
         answers = self._answers[id] = SimpleQueue()
         try:
             self.send(verb, id, Raw(to_json(body, inf_nan_mode="null")))
-            said, value = answers.get()
-            if said == "run":
+            kind, value = answers.get()
+            if kind == "run":
                 self._run(id, do)
-                said, value = answers.get()
+                kind, value = answers.get()
         finally:
             del self._answers[id]
-        if said == "failed":
+        if kind == "failed":
             raise ToolFailure(**value)
-        if said == "error":
-            raise getattr(errors, value[0])(value[1]) if value[0].startswith("Duplicate") else Raised(": ".join(value))
+        if kind == "error":
+            known = {one.__name__: one for one in (DuplicateQuestion, DuplicateStep)} | {
+                "Refused": Misuse,
+                "Misuse": Misuse,
+            }
+            raise known[value[0]](value[1]) if value[0] in known else Raised(": ".join(value))
         return value
 
     def _run(self, id: int, do: Callable[[], Any]) -> None:

@@ -19,7 +19,7 @@ import msgspec
 from msgspec.structs import replace
 
 from toolcrib._call.history import History
-from toolcrib._call.request import Admitted
+from toolcrib._call.request import PLAIN, TOP, Admitted, CallOptions
 from toolcrib.events import UNSET, Accepted, Done, EffectReported, Event, Started, StateRecord
 from toolcrib.policy import Verdict
 from toolcrib.schema import title
@@ -264,15 +264,16 @@ def _is_unknown(end: Event) -> bool:
 
 
 class PlainCall(msgspec.Struct, gc=False):
-    """What the log says of a plain call that ran at once, its events in one object of a few words.
+    """What the log says of a call that ran at once, its events in one object of a few words.
 
-    It was accepted and it started; where there is a `result`, it also succeeded.
+    It was accepted and it started; where there is a `result`, it also succeeded. `marks` are those of `Admitted.marks`
+    where they are more than its options.
     """
 
     session: str
     call: str
     tool: Tool
-    by: By
+    options: CallOptions
     args: bytes
     timeout_s: float
     verdict: Verdict
@@ -282,6 +283,7 @@ class PlainCall(msgspec.Struct, gc=False):
     result: bytes | None = None
     count: int = 2
     digest: bytes = b""
+    marks: dict[str, Any] | None = None
 
     def __len__(self) -> int:
         return self.count
@@ -299,19 +301,36 @@ class PlainCall(msgspec.Struct, gc=False):
 
     def lines(self) -> tuple[tuple[float, str, str, bytes], ...]:
         """Time, call, kind and JSON text of each of its events."""
-        return tuple((at, call, kind, self.json(kind)) for at, call, kind, _ in self._drafts())  # type: ignore[misc]
+        call, json = self.call, self.json
+        accepted = self.accepted_at, call, "accepted", json("accepted")
+        started = self.started_at, call, "started", json("started")
+        if self.result is None:
+            return accepted, started
+        return accepted, started, (self.at, call, "done", json("done"))
+
+    def begun(self) -> tuple[str, str, str | None]:
+        """The call, its tool and its agent."""
+        agent = self.options.agent if self.marks is None else self.marks.get("agent")
+        return self.call, self.tool.id, agent
 
     def json(self, kind: str) -> bytes:
         """Put together from ready pieces, since a busy store writes little else."""
         if kind == "done" and self.result is not None:
-            return b'{"ok":true,"data":%b,"duration_ms":%.3f}' % (self.result, (self.at - self.started_at) * 1000)
+            rule = b"" if self.verdict.rule is None else b',"rule":' + encode(self.verdict.rule)
+            return b'{"ok":true,"data":%b,"duration_ms":%.3f%b}' % (
+                self.result,
+                (self.at - self.started_at) * 1000,
+                rule,
+            )
         if not self.digest:
             self.digest = digest(self.session, self.call, self.tool.fingerprint, self.args).encode()
         if kind == "started":
             rest = _judged(self.timeout_s, self.verdict)
             return b'{"attempt":1,"args":%b,"digest":"%b",%b' % (self.args, self.digest, rest)
-        head, by, effect = _head(self.tool.id, self.tool.name), _by(self.by), self.tool.does.encode()
-        return b'{%b,"args":%b,"by":%b,"digest":"%b","effect":"%b"}' % (head, self.args, by, self.digest, effect)
+        head, by, effect = _head(self.tool.id, self.tool.name), _by(self.options.by), self.tool.does.encode()
+        marks = None if self.options is PLAIN else self.options.logged()
+        rest = b"," + encode(self.marks or marks)[1:] if self.marks or marks else b"}"
+        return b'{%b,"args":%b,"by":%b,"digest":"%b","effect":"%b"%b' % (head, self.args, by, self.digest, effect, rest)
 
 
 @lru_cache(10_000)
@@ -394,22 +413,33 @@ def started(live: LiveCall, attempt: int, at: float) -> Draft:
 def begun(live: LiveCall, at: float) -> list[Draft] | PlainCall:
     """What the log says first of a call that runs at once."""
     call = live.admission
-    if call.is_plain and type(call) is Admitted and len(call.parsed.json) <= LARGE:
+    if type(call) is Admitted and call.is_light and len(call.parsed.json) <= LARGE:
         return plain_call(call, at)
     return [accepted(live), started(live, 1, at)]
 
 
 def plain_call(call: Admitted, started_at: float) -> PlainCall:
-    """The same of a call of which there is nothing to say but its tool and arguments."""
+    """The same of a call of which there is nothing to say but its tool, arguments and marks."""
     request, json = call.request, call.parsed.json
-    session, id, by, at = request.session.id, request.id, request.options.by, request.at
-    return PlainCall(session, id, call.tool, by, json, call.timeout_s, call.verdict, at, started_at, started_at)
+    session, id, options, at = request.session.id, request.id, request.options, request.at
+    made = PlainCall(session, id, call.tool, options, json, call.timeout_s, call.verdict, at, started_at, started_at)
+    if call.prepared_from is not None or request.origin is not TOP:
+        made.marks = call.marks()
+    return made
 
 
 def verdict_of(live: LiveCall) -> Any:
     """What the policy says of it, as JSON."""
     verdict = live.admission.verdict
     return None if verdict is None else Raw(_verdict(verdict))
+
+
+def rule_of(live: LiveCall) -> str | None:
+    """The rule that decided about it, or by which somebody was asked before, where there is one."""
+    verdict = live.admission.verdict
+    if verdict is not None and verdict.rule is not None:
+        return verdict.rule
+    return None if live.history is None else live.history.rule
 
 
 def has_only_data(result: Result) -> bool:
@@ -424,10 +454,10 @@ def done(
     live: LiveCall, result: Result, now: float, state: StateRecord | None = None, *, of: type[Done] = Done
 ) -> Done:
     """The outcome. Only what is there is written."""
-    began = 0.0 if live.began is None else live.began.at
+    began, verdict = 0.0 if live.began is None else live.began.at, live.admission.verdict
     took = round((now - began) * 1000, 3) if began else 0
     if state is None and not live.admission.background and has_only_data(result):
-        return of(ok=True, data=Raw(result.encoded or b"null"), duration_ms=took)
+        return of(ok=True, data=Raw(result.encoded or b"null"), duration_ms=took, rule=verdict and verdict.rule)
     return _whole_done(live, result, took, state, of)
 
 
@@ -450,6 +480,7 @@ def _whole_done(live: LiveCall, result: Result, took: float, state: StateRecord 
         wake=wake,
         duration_ms=took,
         state=state,
+        rule=rule_of(live),
     )
 
 
@@ -468,4 +499,4 @@ def succeeded_at_once(live: LiveCall, call: Admitted, result: Result, now: float
         return None
     events = plain_call(call, live.began.at)
     events.result, events.at, events.count = result.encoded, now, 3
-    return accept(new_row(live, "done", 1), events)
+    return Write(events.session, events, new_row(live, "done", 1))

@@ -23,8 +23,9 @@ from toolcrib._call.fence import StopRequest
 from toolcrib._call.host import CallHost
 from toolcrib._call.outcome import checked, on_purpose, to_result, unwritable
 from toolcrib._call.output import CallOutput
+from toolcrib._call.ports import AgentScope
 from toolcrib._call.request import Admitted, CallRequest, Origin, Recalled, Rejected
-from toolcrib.context import AgentScope, Context, Parked, Stopped
+from toolcrib.context import Context, Parked, Stopped
 from toolcrib.errors import StoreError, StreamClosed, ToolFailure
 from toolcrib.events import Event
 from toolcrib.state import Snapshot
@@ -189,12 +190,12 @@ class LiveCall(CallParts, eq=False, weakref=True):
 
     def wait_for(self, question: dict[str, Any]) -> None:
         """Has it wait for the answer to a question when its body has ended this pass."""
-        self.asked = question
+        self.open_question = question
 
     def learn_secret(self, value: str) -> None:
         """Nothing of it tells this text from now on."""
         if value not in self.secrets:
-            self.admission = replace(self.admission, secrets=(*self.secrets, value), is_plain=False)
+            self.admission = replace(self.admission, secrets=(*self.secrets, value), is_plain=False, is_light=False)
 
     async def keep_secret(self, part: str, data: bytes) -> str:
         """Keeps a part of it that nobody may see until it is over; the id of that part."""
@@ -239,7 +240,7 @@ class LiveCall(CallParts, eq=False, weakref=True):
         if stop is not None:
             return Result(failure=stop.failure, metadata=stop.metadata or {})
         run, state, pipeline = request.options.run, request.session.state, request.session.pipeline
-        base = state.now if run is None else state.snapshot(run)
+        base = state.snapshot(run) if run is not None and state.has_runs else state.now
         if self.began is None:  # it only reads, and nothing of it is written yet
             self.began = Pass(pipeline.clock.now(), base)
         else:
@@ -253,7 +254,7 @@ class LiveCall(CallParts, eq=False, weakref=True):
             self.in_body = False
             if self.stop_request is not None:
                 await self._calm()
-        if self.stop_request is not None or self.asked is not None or self.ownership is not None:
+        if self.stop_request is not None or self.open_question is not None or self.ownership is not None:
             return self._interrupted(value)
         return self.converted(value)
 
@@ -296,7 +297,7 @@ class LiveCall(CallParts, eq=False, weakref=True):
         """What comes of a body that came to its end. If it was stopped or has asked, what it returned is not used."""
         if self.stop_request is not None or self.cut:
             return self.stopped()
-        return None if self.asked is not None else self.converted(value)
+        return None if self.open_question is not None else self.converted(value)
 
     def _raised(self, error: BaseException) -> Result | None:
         """What comes of a body that did not come to its end."""
@@ -307,7 +308,7 @@ class LiveCall(CallParts, eq=False, weakref=True):
         failure = None if isinstance(error, Parked | ToolFailure) else self.unexpected(error)
         if self.stop_request is not None or self.cut:
             return self.stopped()
-        if self.asked is not None or isinstance(error, Parked):
+        if self.open_question is not None or isinstance(error, Parked):
             return None
         return self._on_purpose(error) if isinstance(error, ToolFailure) else Result(failure=failure)
 
@@ -459,8 +460,10 @@ class LiveCall(CallParts, eq=False, weakref=True):
             self.body.output.hush()
         if self.ties is not None:
             self._untie(self.ties)
-        if self.caller.on_end is not None or not self.admission.is_plain:
-            self._tell_end()
+        if not self.admission.is_plain or self.caller.on_end is not None:
+            at_once = self.row is None and self.result is not None  # whoever called has the result
+            if not at_once or self.caller.parent is not None or self.caller.on_end is not None:
+                self._tell_end()
 
     def _untie(self, ties: Ties) -> None:
         if ties.timer is not None:
@@ -475,14 +478,15 @@ class LiveCall(CallParts, eq=False, weakref=True):
             self.caller.parent.children.discard(self)
         if self.caller.on_end is not None:
             self.caller.on_end(self)
-        agents = self.session.crib.agents
-        if agents is not None and not self.admission.is_plain and (self.run is not None or self.background):
+        agents, at_once = self.session.crib.agents, self.row is None and self.result is not None
+        if agents is not None and not at_once and not self.admission.is_plain and (self.run or self.background):
             agents.news(self.session, self)
 
-    async def ended(self) -> None:
-        """Returns when this process is through with it: done or parked."""
+    async def ended(self, waiter: asyncio.Future[None] | None = None) -> None:
+        """Returns when this process is through with it: done or parked. Who brings a waiter may set it before."""
         if self.phase != "finished":
-            waiter = self.admission.request.session.pipeline.loop.create_future()
+            if waiter is None:
+                waiter = self.admission.request.session.pipeline.loop.create_future()
             ties = self.ties = self.ties or Ties()
             ties.waiters.add(waiter)
             await waiter

@@ -52,7 +52,7 @@ def to_result(live: LiveCall, value: Any) -> Result:
 
 
 def on_purpose(
-    live: LiveCall, error: ToolFailure | Failure, metadata: Mapping[str, Any], given: Result | None = None
+    live: LiveCall, error: ToolFailure | Failure, metadata: Mapping[str, Any], result: Result | None = None
 ) -> Result:
     """The result of a tool that says itself that it failed; a `given` result may change the state all the same."""
     failure = live.failure(
@@ -64,27 +64,27 @@ def on_purpose(
         reason=error.reason,
     )
     made = Result(failure=failure, metadata=decode(to_json(dict(metadata), fallback=str)) if metadata else {})
-    if given is None or not (given.changes or given.effects or given.schedules):
+    if result is None or not (result.changes or result.effects or result.schedules):
         return made
-    return made.but(changes=_changes(given), effects=_effects(given), schedules=schedules_of(given))
+    return made.but(changes=_changes(result), effects=_effects(result), schedules=schedules_of(result))
 
 
-def plain(given: Result) -> Result:
+def plain(result: Result) -> Result:
     """What stands beside the data, as JSON of this moment; changes may be given as plain objects."""
-    content, metadata = decode(to_json([list(given.content), dict(given.metadata or {})]))
-    made = Result(None, content, None, _changes(given), given.handover, metadata)
-    if given.message is None and not given.effects and not given.schedules:
+    content, metadata = decode(to_json([list(result.content), dict(result.metadata or {})]))
+    made = Result(None, content, None, _changes(result), result.handover, metadata)
+    if result.message is None and not result.effects and not result.schedules:
         return made
-    message = None if given.message is None else str(given.message)
-    return made.but(message=message, effects=_effects(given), schedules=schedules_of(given))
+    message = None if result.message is None else str(result.message)
+    return made.but(message=message, effects=_effects(result), schedules=schedules_of(result))
 
 
-def _changes(given: Result) -> list[Change]:
-    return [replace(change, value=decode(to_json(change.value))) for change in changes_of(given)]
+def _changes(result: Result) -> list[Change]:
+    return [replace(change, value=decode(to_json(change.value))) for change in changes_of(result)]
 
 
-def _effects(given: Result) -> tuple[SideEffect, ...]:
-    return tuple(SideEffect(str(effect.type), decode(to_json(effect.data))) for effect in effects_of(given))
+def _effects(result: Result) -> tuple[SideEffect, ...]:
+    return tuple(SideEffect(str(effect.type), decode(to_json(effect.data))) for effect in effects_of(result))
 
 
 def _written(live: LiveCall, result: Result, value: Any) -> Result:
@@ -108,7 +108,7 @@ def unwritable(live: LiveCall, error: BaseException) -> Result:
     return Result(failure=Failure("internal", "The tool ran, but its output cannot be written as JSON"))
 
 
-def checked(live: LiveCall, json: bytes, given: Result) -> Result:
+def checked(live: LiveCall, json: bytes, result: Result) -> Result:
     """The result with that JSON as its data, if it keeps the tool's promises: its schema and its size."""
     tool, limits = live.admission.tool, live.pipeline.limits
     assert tool is not None
@@ -119,26 +119,26 @@ def checked(live: LiveCall, json: bytes, given: Result) -> Result:
             return Result(
                 failure=Failure("internal", f"The tool ran, but its output does not match its schema: {problem}")
             )
-    content = to_json(given.content) if given.content else b""
+    content = to_json(result.content) if result.content else b""
     size, most = len(json) + len(content), tool.limits.output_bytes or limits.output_bytes
-    if given.content and size > most:
-        given = _without_files(live, given, size, most)
-        content = to_json(given.content)
+    if result.content and size > most:
+        result = _without_files(live, result, size, most)
+        content = to_json(result.content)
         size = len(json) + len(content)
     if size > most:
         if size > limits.largest_output:
             return Result(failure=live.failure("too_large", f"The output has {size} bytes, more than can be kept"))
         if len(json) >= len(content):
-            return _spilled(live, json, given, {"content": content} if content else {})
-        return _spilled(live, content, given, {"data": json}, part="content")
-    return given.but(data=decode(json), encoded=json)
+            return _spilled(live, json, result, {"content": content} if content else {})
+        return _spilled(live, content, result, {"data": json}, part="content")
+    return result.but(data=decode(json), encoded=json)
 
 
-def _without_files(live: LiveCall, given: Result, size: int, most: int) -> Result:
+def _without_files(live: LiveCall, result: Result, size: int, most: int) -> Result:
     """The same result, with the largest of its files kept beside the log until the rest is within the limit."""
-    blocks = list(given.content)
-    found = [(media.size, number, media) for number, one in enumerate(blocks) if (media := media_of(one)) is not None]
-    for _, number, media in sorted(found, key=lambda item: -item[0]):
+    blocks = list(result.content)
+    files = [(media.size, number, media) for number, one in enumerate(blocks) if (media := media_of(one)) is not None]
+    for _, number, media in sorted(files, key=lambda item: -item[0]):
         if size <= most or size > live.pipeline.limits.largest_output:
             break
         try:
@@ -150,10 +150,10 @@ def _without_files(live: LiveCall, given: Result, size: int, most: int) -> Resul
         size -= len(to_json(blocks[number]))
         blocks[number] = reference(blocks[number], id, len(data))
         size += len(to_json(blocks[number]))
-    return given.but(data=None, content=blocks)
+    return result.but(data=None, content=blocks)
 
 
-def _spilled(live: LiveCall, json: bytes, given: Result, beside: Mapping[str, bytes], **more: str) -> Result:
+def _spilled(live: LiveCall, json: bytes, result: Result, beside: Mapping[str, bytes], **more: str) -> Result:
     """Output over its limit is kept beside the log; the result says where, and shows how it begins.
 
     What is small of the other part, its data or its content, stands `beside` it in the metadata.
@@ -163,8 +163,8 @@ def _spilled(live: LiveCall, json: bytes, given: Result, beside: Mapping[str, by
     id = hashlib.sha256(json).hexdigest()
     live.attach(id, json)
     where = {"output": id, "bytes": len(json), "preview": json[:PREVIEW].decode("utf-8", "ignore")}
-    metadata = {**given.metadata, "spilled": {"output": id, "bytes": len(json), **more, **small}}
-    return given.but(data={"spilled": where}, content=(), metadata=metadata)
+    metadata = {**result.metadata, "spilled": {"output": id, "bytes": len(json), **more, **small}}
+    return result.but(data={"spilled": where}, content=(), metadata=metadata)
 
 
 def concealed(live: LiveCall, json: bytes) -> bytes:
@@ -177,9 +177,9 @@ def presentable(live: LiveCall, result: Result) -> Result:
     metadata = {**result.metadata, "edited": live.edited} if live.edited else dict(result.metadata)
     content, changes, effects, message = result.content, result.changes, result.effects, result.message
     if live.secrets:
-        told = decode(encode([metadata, content, changes, effects, message]))
-        metadata, content, said, made, message = without(live.secrets, told)
-        changes, effects = [Change(**change) for change in said], tuple(SideEffect(**effect) for effect in made)
+        copied = decode(encode([metadata, content, changes, effects, message]))
+        metadata, content, state, made, message = without(live.secrets, copied)
+        changes, effects = [Change(**change) for change in state], tuple(SideEffect(**effect) for effect in made)
     failure = result.failure
     if failure is not None:
         failure = masked(failure, live.secrets)

@@ -44,6 +44,11 @@ class CallOutput:
         self._progress_timer: asyncio.TimerHandle | None = None
         self._room: asyncio.Future[None] | None = None
 
+    @property
+    def is_used(self) -> bool:
+        """Whether progress or output was told."""
+        return self.outputs > 0 or self._progress_at >= 0
+
     def told(self, kind: str, data: dict[str, Any]) -> None:
         """Takes what the body tells, from any thread; after the end it does nothing."""
         if self._live.fenced:
@@ -77,7 +82,7 @@ class CallOutput:
             or self._live.concluding
             or self._flooded
             or not self._live.in_body
-            or self._live.asked is not None
+            or self._live.open_question is not None
         ):
             self._pipeline.refused_after_done += self._live.finished or self._live.concluding
         elif kind == "progress":

@@ -15,7 +15,7 @@ from toolcrib.types import Result
 WAITING = "have some of them answered or cancelled before you make more"
 
 
-async def park(live: LiveCall, asked: Mapping[str, Any]) -> None:
+async def park(live: LiveCall, fields: Mapping[str, Any]) -> None:
     """Writes the question and lets the call go; nothing of it stays in memory."""
     pipeline = live.pipeline
     if live.halted:
@@ -29,8 +29,8 @@ async def park(live: LiveCall, asked: Mapping[str, Any]) -> None:
         return
     live.flush()
     now = pipeline.clock.now()
-    data = questions.waiting(live, asked, now)
-    command = await suspension.command_of(live, asked)
+    data = questions.waiting(live, fields, now)
+    command = await suspension.command_of(live, fields)
     if command is not None and command.failure is not None:
         await pipeline.conclude(live, command)
         return

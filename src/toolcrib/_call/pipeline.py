@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from toolcrib._call import lifecycle, parked_calls, questions, remote, schedules
-from toolcrib._call.admission import Admission, confirm
+from toolcrib._call.admission import Admission
 from toolcrib._call.call_facts import NOBODY, Caller
 from toolcrib._call.cancellation import end_children
 from toolcrib._call.checks import CheckHost
+from toolcrib._call.confirmation import confirm
 from toolcrib._call.failures import failure_of
 from toolcrib._call.late_writes import LateWrites
 from toolcrib._call.live_call import LiveCall
@@ -28,6 +29,7 @@ from toolcrib._call.reclaim import catch_up, claim_again
 from toolcrib._call.remote import Engine, goes_elsewhere
 from toolcrib._call.request import Admitted, CallRequest, Rejected
 from toolcrib._call.scheduler import Clock, Scheduler, Starter
+from toolcrib._call.spans import CallSpans
 from toolcrib._call.state_commit import record_with_state
 from toolcrib._call.suspension import child_ended
 from toolcrib._call.waiting_calls import WaitingCalls
@@ -36,9 +38,10 @@ from toolcrib.context import Context, Deps
 from toolcrib.errors import StoreUnavailable
 from toolcrib.events import Settled, StateRecord
 from toolcrib.policy import Policy
-from toolcrib.store import Conflict, Draft, Row, Store, Write, draft
+from toolcrib.store import Conflict, Draft, Row, SessionLook, Store, Write, draft
 from toolcrib.store.codec import LARGE, CompactWrite
 from toolcrib.store.vault import Vault
+from toolcrib.telemetry import Telemetry
 from toolcrib.tool import Tool
 from toolcrib.types import Credentials, CribLimits, Failure, Layer, Result
 
@@ -68,9 +71,10 @@ class Pipeline:
         self.credentials: Credentials | None = None
         self.accounts: Accounts | None = None
         self.vault = Vault(lambda: self.store)
-        self.observer: Callable[[LiveCall], None] | None = None
+        self.observers: list[Callable[[LiveCall], None]] = []
+        self.spans: CallSpans | None = None
         self.engine: Engine | None = None
-        self.revision: Callable[[str], Awaitable[int]] | None = None
+        self.look: Callable[[str], Awaitable[SessionLook]] | None = None
         self.lapsed: Callable[[float], bool] | None = None
         self.worker = f"w-{secrets.token_hex(8)}"
         self.new_id = map(f"c{secrets.token_hex(6)}{{:x}}".format, itertools.count(1)).__next__
@@ -86,7 +90,7 @@ class Pipeline:
         self.turns: OwnerTurns | None = None
         self.rounds: LoopTurns | None = None
         self._bound_owners()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self.adrift: WeakSet[asyncio.Task[None]] = WeakSet()
 
     def share(self) -> None:
@@ -102,18 +106,25 @@ class Pipeline:
         most = self.scheduler.most_waiting
         self.waiting = None if most is None else WaitingCalls(self.store, most, self.clock)
 
+    def trace(self, telemetry: Telemetry | None) -> None:
+        """Has calls traced and counted from now on, where a program has set up OpenTelemetry."""
+        if telemetry is not None and self.spans is None:
+            self.spans = CallSpans(telemetry)
+            self.layer = self.spans.around(self.layer)
+            self.observers.append(self.spans.ended)
+
     def attach(self, threads: Executor) -> None:
         """Binds it to the running loop, and to what its store can tell."""
         self.loop = asyncio.get_running_loop()
         self.thread = threading.get_ident()
         self.threads = threads
         self.starter = Starter(self.loop)
-        self.revision = self.store.revision
+        self.look = self.store.look
         self.lapsed = self.store.lapsed
 
     async def accept(self, request: CallRequest, caller: Caller = NOBODY) -> LiveCall:
         """Takes a new call through its admission; then it runs, queues, or waits for somebody."""
-        session, admission = request.session, await self._admit(request)
+        admission = await self._admit(request if self.spans is None else self.spans.stamped(request))
         live = LiveCall(admission, caller) if caller.parent is None else LiveCall.child(admission, caller)
         if type(admission) is Rejected:  # `isinstance` takes four times as long for a Struct
             result = Result(failure=admission.failure, metadata=admission.metadata or {})
@@ -123,20 +134,21 @@ class Pipeline:
         elif admission.tool.run is None:
             await self._see_through(live, self.park(live, questions.client(live)))
         elif (
-            caller.durable or self.engine is not None or self.revision is not None or not admission.is_plain
+            caller.durable or self.engine is not None or self.look is not None or not admission.is_light
         ) and await self._place(live):
             pass
         elif self.scheduler.enter(live):
             self.start(live)
         else:
-            session.live[request.id] = live
+            request.session.live[request.id] = live
             self._put_first(live, lifecycle.new_row(live, "queued"), [lifecycle.accepted(live)])
         return live
 
     async def _admit(self, request: CallRequest) -> Admitted | Rejected:
         """Takes a request through the stages; a session may close meanwhile."""
-        session, rejected = request.session, self._turn_away(request)
-        if rejected is not None:
+        session = request.session
+        closing = session.closing or session.shut or self.stopping or self.scheduler.queued
+        if closing and (rejected := self._turn_away(request)) is not None:
             return rejected
         admission = await self.admission.admit(request, self.check_context, new=True)
         if session.closing or session.shut or self.stopping or self.scheduler.queued:
@@ -151,7 +163,7 @@ class Pipeline:
         if live.durable:
             await self._see_through(live, self._take_durably(live))
             return True
-        if self.revision is not None:
+        if self.look is not None:
             await catch_up(self, live)
             if (gone := self._turn_away(live.request)) is not None:
                 await self._see_through(live, self.conclude(live, Result(failure=gone.failure)))
@@ -250,7 +262,7 @@ class Pipeline:
             elif (live.row is None and live.admission.tool.does == "read") or await self.claim(live):  # type: ignore[union-attr]
                 result = await live.execute()
                 if result is None:
-                    await self.park(live, live.asked or {})
+                    await self.park(live, live.open_question or {})
                 elif live.row is not None or not self._over_at_once(live, result):
                     await self.conclude(live, result)
         except StoreUnavailable as error:
@@ -355,26 +367,28 @@ class Pipeline:
             await turn
 
     def _over_at_once(self, live: LiveCall, result: Result) -> bool:
-        """The common case, in one small write behind: a plain call that read, never paused and succeeded."""
+        """The common case, in one small write behind: a call that read, never paused and gave plain data."""
         call = live.admission
-        if (
-            type(call) is not Admitted
-            or len(call.parsed.json) > LARGE
-            or (live.caller.durable if call.is_plain else live.durable or call.has_marks())
-            or result.encoded is None
-        ):
+        if type(call) is not Admitted or not call.is_light or live.caller.durable:
             return False
+        if result.encoded is None or len(call.parsed.json) > LARGE:
+            return False
+        session, options = call.request.session, call.request.options
         if live.body is not None:
             live.flush()
-        session, by = call.request.session, call.request.options.by
-        if live.row is not None or session.loops is not None or by.kind == "agent":
-            return False  # what was just flushed began it
+            if live.row is not None or live.body.attached or options.run is not None or call.tool.resumes:
+                return False  # what was just flushed began it, or it may have asked something of its run
+        by_agent = not call.is_plain and options.by.kind == "agent"
+        if session.loops is not None and (not by_agent or session.loops.warned(live, result) is not result):
+            return False
         write = lifecycle.succeeded_at_once(live, call, result, self.clock.now())
         if write is None or self.store.behind:
             return False
         if live.caller.maker is not None:
             live.on_behalf(write, live.caller.maker)
         self.store.put(write)
+        if by_agent:
+            session._remember_outcome(live, result)
         self.release(live, result)
         return True
 
@@ -401,7 +415,7 @@ class Pipeline:
         live.again()
         if await self.claim(live):
             result = await live.execute()
-            await (self.park(live, live.asked or {}) if result is None else self.conclude(live, result))
+            await (self.park(live, live.open_question or {}) if result is None else self.conclude(live, result))
 
     def last_write(self, live: LiveCall, result: Result, state: StateRecord | None = None) -> Write:
         """The last write of a call, with whatever was not written before."""
@@ -454,8 +468,8 @@ class Pipeline:
         session, parent = request.session, request.origin.parent
         session.live.pop(request.id, None)
         self.scheduler.leave(live)
-        if self.observer is not None and live.result is not None:
-            self.observer(live)
+        for observe in self.observers if live.result is not None else ():
+            observe(live)
         if parent is not None and live.result is not None and parent not in session.live and not self.stopping:
             self.aside(child_ended(session, parent))
 
@@ -474,24 +488,21 @@ class Pipeline:
     def later(self, work: Callable[[], Coroutine[Any, Any, object]]) -> Callable[[], None]:
         """Something to call that goes on with work for which nobody waits any more."""
 
-        async def go_on() -> None:
-            await work()
-
         def begin() -> None:
-            self.aside(go_on())
+            self.aside(work())
 
         return begin
 
-    def aside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def aside(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Work that nobody waits for."""
         task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def park(self, live: LiveCall, asked: Mapping[str, Any]) -> None:
+    async def park(self, live: LiveCall, question: Mapping[str, Any]) -> None:
         """Writes the question and lets the call go; nothing of it stays in memory."""
-        await parked_calls.park(live, asked)
+        await parked_calls.park(live, question)
 
     async def end_parked(self, live: LiveCall, row: Row, result: Result, events: list[Draft]) -> bool:
         """Ends a call that nobody runs, in one write with the events that say why; False where it went on meanwhile."""

@@ -29,31 +29,31 @@ def final(live: LiveCall) -> dict[str, Any]:
     return shown
 
 
-def waiting(live: LiveCall, asked: Mapping[str, Any], now: float) -> Waiting:
+def waiting(live: LiveCall, fields: Mapping[str, Any], now: float) -> Waiting:
     """The question that a call waits for, with the final arguments."""
-    tool, kind = live.tool, asked["kind"]
+    tool, kind = live.tool, fields["kind"]
     assert tool is not None
     number = len(live.history.questions) + 1 if live.history is not None else 1
     limits = live.pipeline.limits
     default = limits.client_s if kind == "client" else limits.confirm_s
-    more = asked.get("data")
+    more = fields.get("data")
     question = QuestionRecord(
         id=f"{live.id}-{number}",
         call=live.id,
         session=live.session_id,
         tool=tool.id,
         kind=kind,
-        prompt=live.masked(asked["prompt"]),
-        key=asked["key"],
+        prompt=live.masked(fields["prompt"]),
+        key=fields["key"],
         arguments=final(live),
-        schema=asked.get("schema"),
-        resume=asked.get("resume") or _RESUME[kind],
+        schema=fields.get("schema"),
+        resume=fields.get("resume") or _RESUME[kind],
         digest=live.digest(),
         path=list(live.path()),
         asked_at=now,
-        expires_at=now + next(s for s in (asked.get("expires_s"), tool.limits.wait_s, default) if s is not None),
-        offer=asked.get("offer") or None,
-        demands=asked.get("demands") or None,
+        expires_at=now + next(s for s in (fields.get("expires_s"), tool.limits.wait_s, default) if s is not None),
+        offer=fields.get("offer") or None,
+        demands=fields.get("demands") or None,
         data=None if more is None else without(live.secrets, decode(to_json(more))),
     )
     return Waiting(question, verdict_of(live))

@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 
 async def claim_again(pipeline: Pipeline, live: LiveCall, old: Row) -> bool:
     """Makes this process the one that runs it; durably, unless it may run again and nobody was told of it."""
-    if pipeline.revision is not None:
+    if pipeline.look is not None:
         await catch_up(pipeline, live)
+        if live.stop_request is not None:  # by another process, while it was queued
+            await pipeline.conclude(live, live.stopped())
+            return False
     now = pipeline.clock.now()
     live.start(now)
     events = [lifecycle.started(live, old.attempt + 1, now)] if live.announce else []
@@ -54,14 +57,21 @@ async def _refresh_history(pipeline: Pipeline, live: LiveCall, old: Row) -> bool
 
 
 async def catch_up(pipeline: Pipeline, live: LiveCall) -> None:
-    """Before a body sees the state: what other nodes changed is read first, as of the moment of the call."""
+    """Before a body runs: what others did to its session is read first.
+
+    For one that can see the state that is as of the moment of the call; for any other a look of just now will do.
+    """
     tool, session = live.tool, live.session
-    assert tool is not None and pipeline.revision is not None
-    if live.taken or not (tool.context or tool.does != "read"):
-        return
+    if live.taken:
+        return  # whoever took it has looked
+    assert tool is not None
+    moved = session.crib.moved
+    looked = moved is not None and session.moved == moved()
+    if tool.context or tool.does != "read":
+        looked = live.row is None and session.looked_for == live.id
     try:
-        if await pipeline.revision(live.session_id) > session.state.revision:
-            await session._reload_state()
+        if not looked:
+            await session.crib._renew(session)
     except StoreUnavailable:
         if live.row is None:
             raise  # nothing of it was accepted

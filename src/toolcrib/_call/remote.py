@@ -14,8 +14,7 @@ from toolcrib.types import Failure
 
 if TYPE_CHECKING:
     from toolcrib._call.live_call import LiveCall
-    from toolcrib.crib import Crib
-    from toolcrib.session import Session
+    from toolcrib._call.ports import CribPort, SessionPort
 
 T = TypeVar("T")
 PAGE = 1000
@@ -23,7 +22,7 @@ RETRY_S = 0.5
 ENDED = ("done", "settled")
 
 
-async def patiently(crib: Crib, read: Callable[[], Awaitable[T]]) -> T:
+async def patiently(crib: CribPort, read: Callable[[], Awaitable[T]]) -> T:
     """Reads for a body that runs: a store that is away is waited for, until the call is stopped.
 
     A crib that stops cancels the body and leaves its call to recovery, so a body never sees that end as a failure.
@@ -45,7 +44,7 @@ class Engine(Protocol):
     works: bool
     """Whether this node runs calls, or only accepts, answers, cancels and follows them."""
 
-    async def start(self, crib: Crib) -> None:
+    async def start(self, crib: CribPort) -> None:
         """Connects, and takes calls if this node works.
 
         Raises:
@@ -82,7 +81,7 @@ def goes_elsewhere(live: LiveCall) -> bool:
 class RemoteResults:
     """The ends of many calls of one session, found by one reader of its log."""
 
-    def __init__(self, crib: Crib, session: str) -> None:
+    def __init__(self, crib: CribPort, session: str) -> None:
         self._crib = crib
         self._store: Store = crib.store
         self._session = session
@@ -195,7 +194,7 @@ def version_of(live: LiveCall) -> dict[str, Any]:
     return {"version": live.tool.fingerprint[:12]}
 
 
-async def claimed(session: Session, name: str) -> bool:
+async def claimed(session: SessionPort, name: str) -> bool:
     """Makes this process the one that does something; a place that a dead process holds is taken over."""
     store, worker = session.crib.store, session.pipeline.worker
     for number in range(1000):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final, get_args, get_type_hints
 
 import msgspec
 
@@ -18,11 +18,12 @@ from toolcrib.tool import Tool
 from toolcrib.types import By, Failure, Wake
 
 if TYPE_CHECKING:
-    from toolcrib.context import AgentScope
-    from toolcrib.session import Session
+    from toolcrib._call.ports import AgentScope, SessionPort
 
-LOGGED = ("provider_id", "key", "background", "wake", "turn", "run", "agent", "timeout_s")
-OPTIONS = ("by", "label", *LOGGED, "cancel_on_disconnect")
+WAKES: tuple[str, ...] = get_args(Wake)
+CALLERS: tuple[str, ...] = get_args(get_type_hints(By)["kind"])
+LOGGED = ("provider_id", "key", "background", "wake", "turn", "run", "agent", "timeout_s", "trace")
+OPTIONS = ("by", "label", *LOGGED[:-1], "cancel_on_disconnect")
 
 
 class CallOptions(msgspec.Struct, frozen=True):
@@ -39,13 +40,15 @@ class CallOptions(msgspec.Struct, frozen=True):
     agent: str | None = None
     timeout_s: float | None = None
     cancel_on_disconnect: bool = False
+    trace: str | None = None
+    """The span that it was made in, as `traceparent` writes it."""
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> CallOptions:
         """Read options as a caller gives them.
 
         Raises:
-            TypeError: one of them is unknown.
+            TypeError: one of them is unknown, or has a value that nobody knows.
         """
         for name in options:
             if name not in OPTIONS:
@@ -53,7 +56,10 @@ class CallOptions(msgspec.Struct, frozen=True):
         values = {name: value for name, value in options.items() if value is not None}
         by = values.get("by")
         if by is not None and type(by) is not By:
-            values["by"] = By(**by) if isinstance(by, Mapping) else By(*by)
+            values["by"] = by = _by(by)
+        for name, value, known in (("wake", values.get("wake"), WAKES), ("by", by and by.kind, CALLERS)):
+            if value is not None and value not in known:
+                raise TypeError(f"{name}: {value!r} is none of {', '.join(known)}")
         if "label" in values:
             values["label"] = one_line(values["label"])
         return cls(**values)
@@ -61,6 +67,16 @@ class CallOptions(msgspec.Struct, frozen=True):
     def logged(self) -> dict[str, Any]:
         """Return what the log says of them."""
         return {name: value for name in LOGGED if (value := getattr(self, name)) is not None}
+
+
+def _by(value: Any) -> By:
+    """Who asked for a call, as a mapping or a sequence says it."""
+    try:
+        if isinstance(value, str):
+            raise TypeError
+        return By(**value) if isinstance(value, Mapping) else By(*value)
+    except TypeError:
+        raise TypeError(f"by: expected By(kind, name), such as By('user', 'ada'), got {value!r}") from None
 
 
 PLAIN = CallOptions()
@@ -98,7 +114,7 @@ class Asker(NamedTuple):
 class CallRequest(msgspec.Struct, frozen=True, gc=False):
     """One call as its caller wants it. `problem` says why the arguments could not be read as JSON."""
 
-    session: Session
+    session: SessionPort
     id: str
     name: str
     arguments: bytes
@@ -193,6 +209,8 @@ class Admitted(msgspec.Struct, frozen=True, gc=False):
     """The digest of the arguments as the caller gave them, where the tool has shaped them since."""
     is_plain: bool = False
     """True if there is nothing to say of it but its tool and arguments."""
+    is_light: bool = False
+    """True if `marks` say all that there is beside those, and nobody has to find it before it ends."""
     bound: ToolBound | None = None
     """What holds back the calls of its tool, for this one."""
 
@@ -209,10 +227,6 @@ class Admitted(msgspec.Struct, frozen=True, gc=False):
     def marks(self) -> dict[str, Any] | None:
         """Return what the log says of the call beyond its tool and arguments, or None where there is nothing."""
         return _marks(self, background=self.background)
-
-    def has_marks(self) -> bool:
-        """True if there is something special about it that the log has to say."""
-        return bool(self.marks() or self.label or self.secrets)
 
     def normalised(self) -> Mapping[str, Any]:
         """Return the arguments as plain JSON, defaults filled in."""
@@ -247,6 +261,7 @@ class Rejected(msgspec.Struct, frozen=True):
     fault: BaseException | None = None
     """What was raised where nobody meant it."""
     is_plain: bool = False
+    is_light: bool = False
     bound: ToolBound | None = None
 
     def marks(self) -> dict[str, Any] | None:
@@ -276,6 +291,7 @@ class Recalled(msgspec.Struct, frozen=True):
     verdict: Verdict | None = None
     label: str = ""
     is_plain: bool = False
+    is_light: bool = False
     bound: ToolBound | None = None
 
     @property
@@ -338,16 +354,14 @@ def hidden(
     return shown, texts_of(values) or secrets
 
 
-def undressed(tool: Tool, given: bytes, label: str) -> tuple[bytes, str]:
+def undressed(tool: Tool, arguments: bytes, label: str) -> tuple[bytes, str]:
     """A model's arguments without the topic and the nulls that its view of the schema asked for; and the label."""
-    if b"topic" not in given and b"null" not in given and b"\\u" not in given:
-        return given, label  # as most are: there is nothing to take off
     try:
-        values = decode(given)
+        values = decode(arguments)
     except (ValueError, RecursionError):
-        return given, label
+        return arguments, label
     if not isinstance(values, dict):
-        return given, label
+        return arguments, label
     properties = tool.input_schema.get("properties", {})
     required = set(tool.input_schema.get("required", ()))
     topic = values.get("topic")
@@ -359,4 +373,4 @@ def undressed(tool: Tool, given: bytes, label: str) -> tuple[bytes, str]:
     }
     if isinstance(topic, str) and topic.strip():
         label = label or one_line(topic)
-    return (given if len(kept) == len(values) else encode(kept)), label
+    return (arguments if len(kept) == len(values) else encode(kept)), label

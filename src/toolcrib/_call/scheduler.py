@@ -42,8 +42,8 @@ class ScheduledCall(Protocol):
         """True if another call made it, or an engine brought it."""
 
     @property
-    def taken(self) -> bool:
-        """True if an engine brought it."""
+    def caller(self) -> Any:
+        """Whom it is made for; it is told of its end where an engine brought it."""
 
     @property
     def finished(self) -> bool:
@@ -183,9 +183,9 @@ class Scheduler:
     def _fits(self, seat: ScheduledCall) -> bool:
         # What an engine brought is judged by limits that hold for all nodes, and keeps no slot while it waits for them.
         call = seat.admission
-        nested = not call.is_plain and seat.nested
-        if nested and seat.taken:
+        if not call.is_plain and seat.caller.on_end is not None:
             return True
+        nested = not call.is_plain and call.request.origin.parent is not None
         limits, session, bound = self._limits, call.request.session, call.bound
         # A call made by another call runs in its parent's seat: the parent does nothing but wait for it.
         if not nested and (
@@ -300,9 +300,10 @@ class Scheduler:
 
     def choose(self, calls: deque[ScheduledCall]) -> ScheduledCall | None:
         """The first of a session's queue that fits. Where all seats are taken there is no need to look at each."""
-        if not self._nested and self._full(calls[0].session):
+        first = calls[0]
+        if not self._nested and self._full(first.session):
             return None
-        return next((seat for seat in calls if self._fits(seat)), None)
+        return first if self._fits(first) else next((seat for seat in calls if self._fits(seat)), None)
 
     def watch(self, seat: ScheduledCall) -> None:
         """Calls `overdue` when the time that a call has is over, unless the call has finished by then."""

@@ -29,8 +29,7 @@ from toolcrib.store.vault import secret_id
 from toolcrib.types import By, Failure, Result, Schedule, ScheduleEntry, schedules_of
 
 if TYPE_CHECKING:
-    from toolcrib.crib import Crib
-    from toolcrib.session import Session
+    from toolcrib._call.ports import CribPort, SessionPort
 
 ALL = 100_000
 LOOK_S = 30.0
@@ -54,7 +53,7 @@ class DeferredCall(NamedTuple):
         return self.row.expires_at
 
 
-async def schedule(session: Session, wanted: Schedule, options: CallOptions, maker: LiveCall | None = None) -> Row:
+async def schedule(session: SessionPort, wanted: Schedule, options: CallOptions, maker: LiveCall | None = None) -> Row:
     """Accepts a scheduled call durably; its row, or that of the first one with the same key.
 
     Raises:
@@ -78,7 +77,7 @@ async def schedule(session: Session, wanted: Schedule, options: CallOptions, mak
     return conflict.row
 
 
-async def made(session: Session, wanted: Schedule, options: CallOptions) -> ScheduleEntry:
+async def made(session: SessionPort, wanted: Schedule, options: CallOptions) -> ScheduleEntry:
     """The same as lists show it.
 
     Raises:
@@ -91,7 +90,9 @@ async def made(session: Session, wanted: Schedule, options: CallOptions) -> Sche
     return entry
 
 
-async def plan(session: Session, wanted: Schedule, options: CallOptions, maker: LiveCall | None = None) -> DeferredCall:
+async def plan(
+    session: SessionPort, wanted: Schedule, options: CallOptions, maker: LiveCall | None = None
+) -> DeferredCall:
     """Takes a scheduled call through the stages of every call, so that what could never run is refused at once.
 
     Raises:
@@ -107,15 +108,15 @@ async def plan(session: Session, wanted: Schedule, options: CallOptions, maker: 
     if isinstance(admission, Rejected):
         raise Refused(admission.failure.code, admission.failure.message, admission.failure.hint)
     live = LiveCall(msgspec.structs.replace(admission, request=request), NOBODY)
-    told = await _times(session, live.id, wanted, maker)
+    scheduled = await _times(session, live.id, wanted, maker)
     row = lifecycle.new_row(live, "waiting")
-    row.question, row.expires_at = f"{DUE}{live.id}", told.due or pipeline.clock.now() + LOOK_S
+    row.question, row.expires_at = f"{DUE}{live.id}", scheduled.due or pipeline.clock.now() + LOOK_S
     at = pipeline.clock.now()
     keeps = () if live.shown is None else (pipeline.vault.sealed(session.id, secret_id(live.id), live.args),)
-    return DeferredCall(row, [lifecycle.accepted(live), draft(at, live.id, told)], keeps)
+    return DeferredCall(row, [lifecycle.accepted(live), draft(at, live.id, scheduled)], keeps)
 
 
-async def _times(session: Session, id: str, wanted: Schedule, maker: LiveCall | None) -> Scheduled:
+async def _times(session: SessionPort, id: str, wanted: Schedule, maker: LiveCall | None) -> Scheduled:
     """What the log says of when a call is to be made."""
     now, due = session.pipeline.clock.now(), None
     try:
@@ -176,19 +177,19 @@ def add(write: Write, planned: Sequence[DeferredCall]) -> None:
     write.keeps = (*write.keeps, *(kept for one in planned for kept in one.keeps))
 
 
-def expect(session: Session, planned: Iterable[DeferredCall]) -> None:
+def expect(session: SessionPort, planned: Iterable[DeferredCall]) -> None:
     """Has scheduled calls that are written looked at when their time comes."""
     for one in planned:
         session.pipeline.expiry_changed(one.look_at)
-        told = one.events[-1][3]
-        if isinstance(told, Scheduled) and told.when is not None:
-            _watch(session, one.row.id, told.when)
+        data = one.events[-1][3]
+        if isinstance(data, Scheduled) and data.when is not None:
+            _watch(session, one.row.id, data.when)
 
 
 # When the time has come
 
 
-def _watch(session: Session, id: str, awaited: str) -> None:
+def _watch(session: SessionPort, id: str, awaited: str) -> None:
     """Looks at a scheduled call as soon as the call that it waits for has ended."""
     if id in session.crib.watched:
         return
@@ -208,7 +209,7 @@ def _watch(session: Session, id: str, awaited: str) -> None:
     session.pipeline.aside(ended())
 
 
-async def fire(session: Session, row: Row) -> None:
+async def fire(session: SessionPort, row: Row) -> None:
     """Lets a scheduled call go on whose time has come; of several who try, one does it."""
     crib, pipeline = session.crib, session.pipeline
     if pipeline.stopping:
@@ -228,17 +229,17 @@ async def fire(session: Session, row: Row) -> None:
     elif run.next is None:
         await end_waiting(session, row, Failure("timeout", f"Missed: it was due {round(now - due)} s ago"))
     else:
-        told = msgspec.structs.replace(plan, due=run.next, skipped=due)
-        await crib.store.commit(lifecycle.postpone(row, run.next, [draft(now, row.id, told)]))
+        skipped_plan = msgspec.structs.replace(plan, due=run.next, skipped=due)
+        await crib.store.commit(lifecycle.postpone(row, run.next, [draft(now, row.id, skipped_plan)]))
         pipeline.expiry_changed(run.next)
 
 
-async def _is_over(crib: Crib, call: str) -> bool:
+async def _is_over(crib: CribPort, call: str) -> bool:
     row = await crib.store.call(call)
     return row is None or row.state == "done"
 
 
-async def _go(session: Session, row: Row, history: History, following: float | None) -> None:
+async def _go(session: SessionPort, row: Row, history: History, following: float | None) -> None:
     """Queues it, with the call that follows it, in one commit; then it goes the way of a call that was answered."""
     pipeline, plan = session.pipeline, history.scheduled
     assert plan is not None
@@ -285,11 +286,11 @@ def _successor(live: LiveCall, history: History, due: float, now: float) -> Defe
     accepted = msgspec.structs.replace(
         history.accepted, key=None, digest=pipeline.vault.digest(made) if secret else made
     )
-    told = msgspec.structs.replace(plan, due=due, skipped=None)
+    next_plan = msgspec.structs.replace(plan, due=due, skipped=None)
     row = Row(id, session.id, live.row.tool, live.row.effect, "waiting", 0, pipeline.worker, now, background=True)
     row.question, row.expires_at = live.row.question, due
     keeps = (pipeline.vault.sealed(session.id, secret_id(id), live.args),) if secret else ()
-    return DeferredCall(row, [draft(now, id, accepted), draft(now, id, told)], keeps)
+    return DeferredCall(row, [draft(now, id, accepted), draft(now, id, next_plan)], keeps)
 
 
 # Looking at them, and cancelling
@@ -302,37 +303,37 @@ async def pending(store: Store, session: str | None = None, owner: str | None = 
     else:
         rows = await store.calls(session, ("waiting",), limit=ALL)
     rows = [row for row in rows if waits_for_time(row)]
-    found: list[ScheduleEntry] = []
+    entries: list[ScheduleEntry] = []
     while rows:
-        told = await store.stories(rows)
-        histories = [History(row.session, story) for row, story in zip(rows, told, strict=False)]
-        found += [one for history in histories if (one := listed(history)) is not None]
-        rows = rows[len(told) :]
-    return sorted(found, key=lambda one: (one.due is None, one.due or 0.0, one.id))
+        stories = await store.stories(rows)
+        histories = [History(row.session, story) for row, story in zip(rows, stories, strict=False)]
+        entries += [one for history in histories if (one := listed(history)) is not None]
+        rows = rows[len(stories) :]
+    return sorted(entries, key=lambda one: (one.due is None, one.due or 0.0, one.id))
 
 
 def listed(history: History) -> ScheduleEntry | None:
     """A call of the log as lists of scheduled ones show it."""
-    plan, said = history.scheduled, history.accepted
+    plan, accepted = history.scheduled, history.accepted
     if plan is None:
         return None
     return ScheduleEntry(
         id=plan.schedule,
         call=history.id,
         session=history.session,
-        tool=said.tool,
-        args=said.args,
+        tool=accepted.tool,
+        args=accepted.args,
         due=plan.due,
         when=plan.when,
         cron=plan.cron,
         timezone=plan.timezone or "UTC",
         missed=plan.missed,
         limit=plan.limit,
-        label=said.label,
+        label=accepted.label,
     )
 
 
-async def cancel(session: Session, id: str) -> bool:
+async def cancel(session: SessionPort, id: str) -> bool:
     """Ends a schedule: no more calls are made, and what it has made goes on. False where it was over.
 
     Raises:

@@ -23,15 +23,15 @@ from toolcrib.types import Result, Schedule, changes_of, effects_of
 
 if TYPE_CHECKING:
     from toolcrib._call.live_call import LiveCall
-    from toolcrib.session import Session
+    from toolcrib._call.ports import SessionPort
 
 LOOK_S = 30.0
 """A process may die between the end of a child and what follows, so it is looked at again, each time later."""
 
 
-async def command_of(live: LiveCall, asked: Mapping[str, Any]) -> Result | None:
+async def command_of(live: LiveCall, question: Mapping[str, Any]) -> Result | None:
     """What a tool wants to be written with its question, or None; a failure where it cannot be."""
-    beside = {name: asked[name] for name in ("changes", "effects", "schedules") if asked.get(name)}
+    beside = {name: question[name] for name in ("changes", "effects", "schedules") if question.get(name)}
     if not beside:
         return None
     if "schedules" in beside:
@@ -53,8 +53,8 @@ async def commit_with(live: LiveCall, write: Write, data: Waiting, command: Resu
         if command.changes:
             state = session.state.record(changes_of(command), live.snapshot().revision, live.run)
             write.revision = (state.revision - 1, state.revision)
-        told = msgspec.structs.replace(data, state=state)
-        write.events = [*before, *effects, (at, call, kind, told)]
+        committed = msgspec.structs.replace(data, state=state)
+        write.events = [*before, *effects, (at, call, kind, committed)]
         if command.planned:
             add(write, command.planned)
         conflict = await pipeline.durably(live, write)
@@ -89,14 +89,14 @@ async def pause(live: LiveCall, children: Sequence[str]) -> None:
         await look_after(live.session, row)
 
 
-async def child_ended(session: Session, parent: str) -> None:
+async def child_ended(session: SessionPort, parent: str) -> None:
     """Lets the call that waits for a child go on."""
     row = await session.crib.store.call(parent)
     if row is not None and waits_for_children(row):
         await _wake(session, row)
 
 
-async def look_after(session: Session, row: Row) -> None:
+async def look_after(session: SessionPort, row: Row) -> None:
     """Lets a paused call go on if one of its children has ended; else it is looked at later."""
     store, now = session.crib.store, session.pipeline.clock.now()
     history = await session.history(row)
@@ -109,14 +109,14 @@ async def look_after(session: Session, row: Row) -> None:
         await store.commit(lifecycle.postpone(row, now + max(LOOK_S, now - (history.started_at or now))))
 
 
-async def look_after_all(session: Session) -> None:
+async def look_after_all(session: SessionPort) -> None:
     """The same for all of a session that is opened."""
     for row in await session.crib.store.calls(session.id, ("waiting",), limit=100_000):
         if waits_for_children(row):
             await look_after(session, row)
 
 
-async def _wake(session: Session, row: Row) -> None:
+async def _wake(session: SessionPort, row: Row) -> None:
     """Of several who try, one does it. Where its tool is not, as that of an agent without agents, others do."""
     pipeline = session.pipeline
     live = await revive(session, row, await session.history(row))

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from toolcrib.errors import Refused
 
 if TYPE_CHECKING:
-    from toolcrib.crib import Crib
+    from toolcrib._call.ports import CribPort
 
 log = logging.getLogger("toolcrib.accounts")
 
 
-async def resume_connected(crib: Crib, account: str, owner: str) -> None:
+async def resume_connected(crib: CribPort, account: str, owner: str) -> None:
     """Answer the questions of an owner's calls that ask for an account which they have connected.
 
     Of several processes that do so, the store lets one.

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from toolcrib._session.call_index import FoldedCall
+from toolcrib._session.session_ids import imported_id
 from toolcrib.errors import Refused
 from toolcrib.events import Done, Event, RunFinished, RunStarted, SessionDeleted
 from toolcrib.store import OWNER, SECRET, Archive, Row, SessionRow, Store, Write, draft
@@ -103,7 +104,7 @@ def read(lines: Iterable[bytes]) -> Contents:
     try:
         return _read(iter(lines))
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, StopIteration) as error:
-        why = str(error) or type(error).__name__
+        why = "it is empty" if isinstance(error, StopIteration) else str(error) or type(error).__name__
         raise Refused("invalid_arguments", f"This is no whole exported session: {why}", "export it anew") from None
 
 
@@ -142,6 +143,24 @@ def _take(contents: Contents, value: dict[str, Any]) -> None:
         contents.secret.update(msgspec.convert(value["secret"], list[str]))
 
 
+async def import_session(
+    store: Store, lines: Iterable[bytes], id: str | None, owner: str | None, at: float
+) -> SessionRow:
+    """Makes a session of what was exported, under its own id and owner or under others, once all was checked.
+
+    Raises:
+        Refused: `invalid_arguments`, it is damaged; `conflict`, there is a session of that id.
+    """
+    contents = read(lines)
+    owner = owner or contents.about.owner
+    id = imported_id(id or contents.about.id, owner)
+    imported = await store.session(id) is None and await take_in(store, contents, id, owner, at)
+    row = await store.session(id) if imported else None
+    if row is None:
+        raise Refused("conflict", f"There is a session '{id}'", "import it under another id")
+    return row
+
+
 async def take_in(store: Store, contents: Contents, id: str, owner: str, at: float) -> bool:
     """Makes the session that a file holds, at once; False where the id is taken.
 
@@ -178,12 +197,12 @@ def _finished(
     waiting = {
         call.history.accepted.run for id, call in calls.items() if call.states[0] == "waiting" and id not in ended
     }
-    said = [
+    messages = [
         RunFinished(run=run, agent=agent, reason="cancelled", turns=0, usage={})
         for run, agent in open_runs.items()
         if run not in waiting
     ]
-    return [Event.of(last + number, at, None, data) for number, data in enumerate(said, 1)]
+    return [Event.of(last + number, at, None, data) for number, data in enumerate(messages, 1)]
 
 
 def _folded(session: str, events: Iterable[Event]) -> dict[str, FoldedCall]:
@@ -218,7 +237,7 @@ async def _renamed(store: Store, events: list[Event]) -> list[Event]:
     known = re.compile(f"(?:{'|'.join(sorted(map(re.escape, ids), key=len, reverse=True))})(?![0-9A-Za-z])")
 
     def renamed(text: str) -> str:
-        return known.sub(lambda found: new[found.group()], text)
+        return known.sub(lambda match: new[match.group()], text)
 
     return [
         Event(
@@ -239,11 +258,11 @@ GRAVES = f"{OWNER}.deleted"
 """The session whose log has a line for each session that was deleted."""
 
 
-async def delete(store: Store, id: str, actor: str, at: float, namespaces: Iterable[str]) -> SessionDeleted | None:
-    """Deletes a session and leaves its tombstone; None where it has calls to run.
+async def delete(store: Store, id: str, actor: str, at: float, namespaces: Iterable[str]) -> SessionDeleted:
+    """Deletes a session and leaves its tombstone.
 
     Raises:
-        Refused: `not_found`.
+        Refused: `not_found`; `conflict`, calls run in it.
     """
     await store.open(GRAVES, OWNER, at)
     row = await store.session(id)
@@ -252,14 +271,15 @@ async def delete(store: Store, id: str, actor: str, at: float, namespaces: Itera
     calls = len(await store.calls(id, limit=10_000_000))
     digest, opened = await log_digest(store, row), tuple(sorted(namespaces))
     stone = SessionDeleted(id, row.owner, actor, at, row.seq, calls, digest, opened)
-    buried = await store.delete(id, Write(GRAVES, [draft(at, None, stone)]))
-    return stone if buried else None
+    if not await store.delete(id, Write(GRAVES, [draft(at, None, stone)])):
+        raise Refused("conflict", f"Calls run in session '{id}'", "close it first, or delete it with force")
+    return stone
 
 
 async def tombstones(store: Store, owner: str | None = None) -> list[SessionDeleted]:
     """The sessions that were deleted, or those of one owner, the first deleted first."""
-    found, last = list[SessionDeleted](), 0
+    deletions, last = list[SessionDeleted](), 0
     while await store.session(GRAVES) is not None and (page := await store.read(GRAVES, last, limit=1000)):
         last = page[-1].seq
-        found += [event.data for event in page if isinstance(event.data, SessionDeleted)]
-    return [stone for stone in found if owner in (None, stone.owner)]
+        deletions += [event.data for event in page if isinstance(event.data, SessionDeleted)]
+    return [stone for stone in deletions if owner in (None, stone.owner)]

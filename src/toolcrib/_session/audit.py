@@ -56,22 +56,22 @@ class Audit:
         self._chains[call] = chain = chained(accepted, before)
         return chain
 
-    def _deletion(self, event: Event, said: SessionDeleted) -> dict[str, Any]:
+    def _deletion(self, event: Event, deletion: SessionDeleted) -> dict[str, Any]:
         """A session that was deleted, as if a tool had done it."""
         nothing = dict.fromkeys(("call", "parent", "run", "verdict", "approver", "message"))
-        about = {"accepted_at": event.at, "ended_at": event.at, "by": {"kind": "user", "name": said.actor}}
-        arguments = {name: getattr(said, name) for name in ("session", "owner", "events", "calls")}
-        told = {"tool": DELETION, "digest": said.sha256, "arguments": arguments, "outcome": "succeeded"}
-        more = {"chain": [f"user {said.actor}"], "answers": [], "started": True, "settled": False, "duration_ms": 0}
-        return self._sealed(event, nothing | about | told | more)
+        about = {"accepted_at": event.at, "ended_at": event.at, "by": {"kind": "user", "name": deletion.actor}}
+        arguments = {name: getattr(deletion, name) for name in ("session", "owner", "events", "calls")}
+        fields = {"tool": DELETION, "digest": deletion.sha256, "arguments": arguments, "outcome": "succeeded"}
+        more = {"chain": [f"user {deletion.actor}"], "answers": [], "started": True, "settled": False, "duration_ms": 0}
+        return self._sealed(event, nothing | about | fields | more)
 
     def _entry(self, call: Audited, end: Event) -> dict[str, Any]:
         return self._sealed(end, call.entry(end))
 
-    def _sealed(self, end: Event, said: dict[str, Any]) -> dict[str, Any]:
+    def _sealed(self, end: Event, fields: dict[str, Any]) -> dict[str, Any]:
         self._count += 1
         place = {"session": self.session, "seq": end.seq, "number": self._count, "owner": self.owner}
-        entry = {"cursor": f"{self.session}:{end.seq}", **place, **said, "prev": self._last}
+        entry = {"cursor": f"{self.session}:{end.seq}", **place, **fields, "prev": self._last}
         self._last = entry["hash"] = sealed(entry)
         return entry
 
@@ -99,19 +99,19 @@ class Audited:
         self.history.advance(event)
         self.verdict = event.fields.get("verdict", self.verdict)
         if isinstance(event.data, Answered):  # also `Endorsed`
-            given = event.data
-            said = {name: value for name in _ANSWER if (value := getattr(given, name)) is not None}
-            asked = self.history.questions[given.question]
-            if not any(said.items() <= one.items() for one in self.answers):  # the last yes may stand there twice
-                edited = given.args is not None
-                self.answers.append({**said, "kind": asked.kind, "edited": edited, "at": event.at})
+            answer = event.data
+            fields = {name: value for name in _ANSWER if (value := getattr(answer, name)) is not None}
+            question = self.history.questions[answer.question]
+            if not any(fields.items() <= one.items() for one in self.answers):  # the last yes may stand there twice
+                edited = answer.args is not None
+                self.answers.append({**fields, "kind": question.kind, "edited": edited, "at": event.at})
 
     def entry(self, end: Event) -> dict[str, Any]:
         """All of it, with its end."""
         accepted, started, done = self.history.accepted, self.history.started, end.data
         assert isinstance(done, Done)
         edit = self.history.edit
-        given = accepted.args if edit is None else edit.arguments
+        arguments = accepted.args if edit is None else edit.arguments
         return {
             "call": end.call,
             "accepted_at": self.history.accepted_at,
@@ -122,7 +122,7 @@ class Audited:
             "run": accepted.run,
             "tool": accepted.tool,
             "digest": accepted.digest if started is None else started.digest,
-            "arguments": given if started is None else started.args,
+            "arguments": arguments if started is None else started.args,
             "started": started is not None,
             "verdict": self.verdict,
             "approver": next((one["actor"] for one in reversed(self.answers) if one["kind"] == "confirm"), None),
@@ -149,8 +149,8 @@ def _unknown(done: Done) -> bool:
 
 def sealed(entry: Mapping[str, Any]) -> str:
     """The hash of an entry: of the hash before it and of all that it says."""
-    said = {name: value for name, value in entry.items() if name not in _SEALS}
-    text = json.dumps(said, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
+    fields = {name: value for name, value in entry.items() if name not in _SEALS}
+    text = json.dumps(fields, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(f"{entry.get('prev', '')}\n{text}".encode()).hexdigest()
 
 
@@ -194,10 +194,10 @@ def against(lines: Iterable[str], log: Iterable[Mapping[str, Any]]) -> Iterator[
     end = max((_ended(entry) for _, entry in here.values()), default=0.0)
     for true in log:
         session, count = true["session"], true["number"]
-        number, found = here.pop((session, count), (0, None))
-        if found is not None and found["hash"] != true["hash"]:
+        number, expected = here.pop((session, count), (0, None))
+        if expected is not None and expected["hash"] != true["hash"]:
             yield AuditFlaw(number, f"entry {count} of session {session} is not what the log says")
-        elif found is None and count > last.get(session, 0) and true["ended_at"] <= end:
+        elif expected is None and count > last.get(session, 0) and true["ended_at"] <= end:
             yield AuditFlaw(0, f"entry {count} of session {session} is in the log, and not here")
     for (session, count), (number, _) in here.items():
         yield AuditFlaw(number, f"entry {count} of session {session} is not in the log")

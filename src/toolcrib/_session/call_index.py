@@ -40,11 +40,11 @@ class FoldedCall:
 
     def row(self) -> Row:
         """Its row. Who ran it the log does not tell: what was running is left to whoever recovers next."""
-        history, life, said = self.history, self.life, self.history.accepted
-        row = Row(history.id, history.session, said.tool, said.effect, self.states[0], life.attempt)
+        history, life, accepted = self.history, self.life, self.history.accepted
+        row = Row(history.id, history.session, accepted.tool, accepted.effect, self.states[0], life.attempt)
         row.accepted_at, row.accepted_seq = history.accepted_at, self.first.seq
-        row.background = bool(said.background)
-        row.parent, row.key = said.parent, said.key
+        row.background = bool(accepted.background)
+        row.parent, row.key = accepted.parent, accepted.key
         row.question = next(reversed(history.questions), None)
         if history.question is not None:
             row.expires_at = approvals.escalates_at(history.question) or history.question.expires_at
@@ -83,22 +83,22 @@ class FoldedCall:
 
     def _compared(self, row: Row) -> dict[str, tuple[Any, Any]]:
         """What log and index say of a call; who runs it, and in which attempt, only the index knows."""
-        told, waits = self.row(), self.history.question is not None or self.history.awaits_time
-        if self.history.awaits_time and told.question is not None and self._watches:
-            told.expires_at = row.expires_at  # when it is looked at next, which only the index knows
+        folded, waits = self.row(), self.history.question is not None or self.history.awaits_time
+        if self.history.awaits_time and folded.question is not None and self._watches:
+            folded.expires_at = row.expires_at  # when it is looked at next, which only the index knows
         return {
-            "tool": (told.tool, row.tool),
-            "effect": (told.effect, row.effect),
+            "tool": (folded.tool, row.tool),
+            "effect": (folded.effect, row.effect),
             "state": (row.state if row.state in self.states else "/".join(self.states), row.state),
-            "accepted": _times(told.accepted_at, row.accepted_at),
-            "first event": (told.accepted_seq, row.accepted_seq),
-            "last event": (told.done_seq, row.done_seq),
-            "code": (told.code, row.code),
-            "question": (told.question if waits else row.question, row.question),
-            "expiry": _times(told.expires_at, row.expires_at),
-            "background": (told.background, row.background),
-            "parent": (told.parent, row.parent),
-            "key": (told.key, row.key),
+            "accepted": _times(folded.accepted_at, row.accepted_at),
+            "first event": (folded.accepted_seq, row.accepted_seq),
+            "last event": (folded.done_seq, row.done_seq),
+            "code": (folded.code, row.code),
+            "question": (folded.question if waits else row.question, row.question),
+            "expiry": _times(folded.expires_at, row.expires_at),
+            "background": (folded.background, row.background),
+            "parent": (folded.parent, row.parent),
+            "key": (folded.key, row.key),
         }
 
 

@@ -10,7 +10,7 @@ from toolcrib.store import Row, Store
 from toolcrib.types import Entry, Question
 
 if TYPE_CHECKING:
-    from toolcrib.crib import Crib
+    from toolcrib._call.ports import CribPort
 
 PAGE = 1000
 MOST_QUESTIONS = 10_000
@@ -44,7 +44,7 @@ class Lists:
     """What a session shows of its calls."""
 
     id: str
-    crib: Crib
+    crib: CribPort
 
     async def history(self, row: Row, until: int | None = None) -> History:
         """What the log says of one call."""

@@ -18,10 +18,10 @@ from toolcrib.errors import Refused
 from toolcrib.types import By, Failure, Result
 
 if TYPE_CHECKING:
-    from toolcrib.session import Session
+    from toolcrib._call.ports import SessionPort
 
 
-async def call_child(session: Session, host: CallHost, tool: str, args: Any) -> Result:
+async def call_child(session: SessionPort, host: CallHost, tool: str, args: Any) -> Result:
     """A call made by another call; one that an earlier pass of its parent made is not made again."""
     parent = host.live
     session.pipeline.begin_behind(parent)
@@ -46,7 +46,9 @@ async def _for(parent: LiveCall, outcome: Awaitable[Result]) -> Result:
     return result
 
 
-async def keyed_child(session: Session, parent: LiveCall, key: str, tool: str, args: Any) -> tuple[str, Result | None]:
+async def keyed_child(
+    session: SessionPort, parent: LiveCall, key: str, tool: str, args: Any
+) -> tuple[str, Result | None]:
     """The one call of that key that a call makes, in whichever pass; its id, and its result if it ended just now."""
     await parent.meet()
     parent.output.flush_text()
@@ -61,7 +63,7 @@ async def keyed_child(session: Session, parent: LiveCall, key: str, tool: str, a
     return live.id, live.result
 
 
-async def end_child(session: Session, child: str) -> None:
+async def end_child(session: SessionPort, child: str) -> None:
     """Ends a call with the one that made it, wherever it is."""
     failure, live = Failure("cancelled", WITH_PARENT), session.live.get(child)
     if live is not None:
@@ -97,7 +99,7 @@ async def _outcome(host: CallHost, child: str, request: CallRequest | None = Non
         host.excused = None
 
 
-async def _waits(session: Session, child: str) -> bool:
+async def _waits(session: SessionPort, child: str) -> bool:
     """Whether a child waits for somebody: that time does not count for its parent."""
     row = await session.crib.store.call(child)
     return row is not None and row.state == "waiting"

@@ -35,22 +35,22 @@ _SHOWN = (
 log = logging.getLogger("toolcrib")
 
 
-async def offered(given: Iterable[Tool | Mapping[str, Any]]) -> tuple[Tool, ...]:
+async def offered(tools: Iterable[Tool | Mapping[str, Any]]) -> tuple[Tool, ...]:
     """All tools that a client offers, made in a thread: their schemas are a stranger's.
 
     Raises:
         BadTool: one does not hold, or they are too many or too large together.
         Refused: `conflict`, two have one name.
     """
-    return await asyncio.to_thread(_offered, list(given))
+    return await asyncio.to_thread(_offered, list(tools))
 
 
-def _offered(given: list[Tool | Mapping[str, Any]]) -> tuple[Tool, ...]:
-    if len(given) > MOST:
+def _offered(offers: list[Tool | Mapping[str, Any]]) -> tuple[Tool, ...]:
+    if len(offers) > MOST:
         raise BadTool("?", "tools", f"a session takes {MOST} tools of its client at the most", "client")
     tools: dict[str, Tool] = {}
     budget = SchemaBudget()
-    for one in given:
+    for one in offers:
         fields = _fields(one)
         _spend(budget, fields)
         tool: Tool = Tool(**fields)
@@ -69,26 +69,26 @@ def _spend(budget: SchemaBudget, fields: Mapping[str, Any]) -> None:
                 raise BadTool(str(fields.get("name", "?")), name, str(error), "client") from None
 
 
-def _fields(given: Tool | Mapping[str, Any]) -> dict[str, Any]:
+def _fields(tool: Tool | Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a tool that the client runs: in the namespace `client`, whatever it says of itself.
 
     Raises:
         BadTool: it brings something to run, or a field does not hold.
     """
-    if isinstance(given, Tool):
-        if given.run is not None:
-            raise BadTool(given.name, "run", "a client tool is run by the client", "client")
-        given = {name: getattr(given, name) for name in _SHOWN}
-    for name in given:
+    if isinstance(tool, Tool):
+        if tool.run is not None:
+            raise BadTool(tool.name, "run", "a client tool is run by the client", "client")
+        tool = {name: getattr(tool, name) for name in _SHOWN}
+    for name in tool:
         if name not in (*_SHOWN, "namespace"):
-            raise BadTool(str(given.get("name", "?")), name, "is not for a client to say", "client")
-    fields = {**given, "namespace": "client", "source": "client", "trusted": False}
+            raise BadTool(str(tool.get("name", "?")), name, "is not for a client to say", "client")
+    fields = {**tool, "namespace": "client", "source": "client", "trusted": False}
     for name, kind in (("annotations", Annotations), ("limits", Limits)):
-        if isinstance(given.get(name), Mapping):
+        if isinstance(tool.get(name), Mapping):
             try:
-                fields[name] = kind(**given[name])
+                fields[name] = kind(**tool[name])
             except (TypeError, ValueError) as error:
-                raise BadTool(str(given.get("name", "?")), name, str(error), "client") from None
+                raise BadTool(str(tool.get("name", "?")), name, str(error), "client") from None
     return fields
 
 

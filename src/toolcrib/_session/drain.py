@@ -15,31 +15,39 @@ from toolcrib.store import Row
 from toolcrib.types import Closed, Failure
 
 if TYPE_CHECKING:
-    from toolcrib.session import Session
+    from toolcrib._call.ports import SessionPort
 
 LOGOUT = "Timed out during logout"
 ALL = 100_000
 
 
-async def drain(session: Session, timeout: float) -> Closed:
+async def drain(session: SessionPort, timeout: float) -> Closed:
     """Waits for all that is open, and tells what became of it."""
     store = session.crib.store
     row = await store.session(session.id)
     begun = 0 if row is None else row.seq
     await session._log(SessionClosing(timeout))
     until = session.pipeline.clock.now() + timeout
-    late = await _wait(session, timeout)
+    await store.known_everywhere()  # from here on nobody begins anything, and what was begun is known
+    late = await _wait(session, max(until - session.pipeline.clock.now(), 0.0))
     late |= await _wait_elsewhere(session, begun, until - session.pipeline.clock.now())
     ended = await store.calls(session.id, done_after=begun, limit=ALL)
     finished = [row for row in ended if row.accepted_seq <= begun and row.id not in late]
     waiting = await store.calls(session.id, ("waiting",), limit=ALL)
     unread = await store.calls(session.id, done_after=await store.cursor(session.id, "model"), limit=ALL)
-    found = Closed(len(finished), len(late), len(waiting), len(unread))
-    await session._log(SessionClosed(*found))
-    return found
+    closed = Closed(len(finished), len(late), len(waiting), len(unread))
+    await session._log(SessionClosed(*closed))
+    return closed
 
 
-async def _wait(session: Session, timeout: float) -> set[str]:
+def end_left(session: SessionPort) -> None:
+    """A logout in another process is over: what was begun here before, and not written while it waited, is stopped."""
+    for live in list(session.live.values()):
+        if live.history is None:  # else an answer, which may come later, let it go on
+            live.stop(_logout(live.row))
+
+
+async def _wait(session: SessionPort, timeout: float) -> set[str]:
     """Returns when nothing runs any more; the calls that were stopped for it."""
     clock, late, over = session.pipeline.clock, set[str](), False
     unwritten: dict[str, tuple[LiveCall, Failure]] = {}  # their ends were being written when the time was up
@@ -69,7 +77,7 @@ async def _wait(session: Session, timeout: float) -> set[str]:
     return late | {id for id, (live, failure) in unwritten.items() if live.stopped_for(failure)}
 
 
-async def _wait_elsewhere(session: Session, after: int, timeout: float) -> set[str]:
+async def _wait_elsewhere(session: SessionPort, after: int, timeout: float) -> set[str]:
     """The same for calls that other nodes run; what comes to wait for somebody meanwhile is left alone."""
     try:
         async with asyncio.timeout(max(timeout, 0)):
@@ -84,7 +92,7 @@ async def _wait_elsewhere(session: Session, after: int, timeout: float) -> set[s
     return {row.id for row, news in zip(late, stopped, strict=True) if news}
 
 
-async def _busy(session: Session) -> list[Row]:
+async def _busy(session: SessionPort) -> list[Row]:
     return [row for row in await session._elsewhere() if row.state != "waiting"]
 
 

@@ -20,8 +20,7 @@ from toolcrib.store import Row
 from toolcrib.types import Failure, Result
 
 if TYPE_CHECKING:
-    from toolcrib.crib import Crib
-    from toolcrib.session import Session
+    from toolcrib._call.ports import CribPort, SessionPort
 
 log = logging.getLogger("toolcrib")
 
@@ -31,7 +30,7 @@ ASK_S = 1.0
 INTERRUPTED = Failure("cancelled", "The call that made it was interrupted")
 
 
-async def take_up_lost(crib: Crib) -> None:
+async def take_up_lost(crib: CribPort) -> None:
     """Takes up what is lost now, and from now on whatever another process leaves, as soon as its lease is over."""
     inherits, missing = True, set[str]()
 
@@ -42,30 +41,31 @@ async def take_up_lost(crib: Crib) -> None:
         lost = await crib.store.lost()
         asking: set[asyncio.Task[None]] = set()
         for row in lost.rows:
-            foreign = not inherits or crib.stock.pending
-            if not await _recover(crib, row, foreign=foreign, asking=asking) and row.tool not in missing:
+            starting = crib.registry.pending  # a source that may have the tool is not there yet
+            taken = await _recover(crib, row, foreign=not inherits or starting, asking=asking)
+            if not taken and not starting and row.tool not in missing:
                 missing.add(row.tool)
                 log.warning("calls of %s wait for a process that has it: this one does not", row.tool)
         if asking:
             await asyncio.wait(asking, timeout=ASK_S)
         await crib._look_for_expiry()
         inherits = inherits and not (
-            lost.sure and not crib.stock.pending
+            lost.sure and not crib.registry.pending
         )  # what is found from then on was left while this process lived
         return lost.again
 
     crib.rescue.add(look, await look())
 
 
-async def recover(crib: Crib, rows: Iterable[Row]) -> None:
+async def recover(crib: CribPort, rows: Iterable[Row]) -> None:
     """Takes up calls that nobody runs."""
     for row in rows:
         if not row.worker or not await crib.store.alive(row.worker):
-            await _recover(crib, row, foreign=crib.stock.pending)
+            await _recover(crib, row, foreign=crib.registry.pending)
 
 
 async def _recover(
-    crib: Crib, row: Row, *, foreign: bool = False, asking: set[asyncio.Task[None]] | None = None
+    crib: CribPort, row: Row, *, foreign: bool = False, asking: set[asyncio.Task[None]] | None = None
 ) -> bool:
     """Takes up one call, unless it is being worked on here; False for a `foreign` one whose tool only others have.
 
@@ -95,7 +95,7 @@ async def _recover(
     return True
 
 
-async def _take_over_aside(crib: Crib, session: Session, live: LiveCall) -> None:
+async def _take_over_aside(crib: CribPort, session: SessionPort, live: LiveCall) -> None:
     try:
         await take_over(crib, session, live)
     except StoreUnavailable as error:
@@ -107,7 +107,7 @@ async def _take_over_aside(crib: Crib, session: Session, live: LiveCall) -> None
         crib.recovering.discard(live.id)
 
 
-async def take_over(crib: Crib, session: Session, live: LiveCall, *, left: bool = False) -> None:
+async def take_over(crib: CribPort, session: SessionPort, live: LiveCall, *, left: bool = False) -> None:
     """Goes on with a call whose process is gone, or ends it; one that was `left` in good order did not kill it."""
     row = live.row
     assert row is not None
@@ -132,13 +132,13 @@ async def take_over(crib: Crib, session: Session, live: LiveCall, *, left: bool 
         await go_on(session, live)
 
 
-async def _orphan(crib: Crib, row: Row) -> bool:
+async def _orphan(crib: CribPort, row: Row) -> bool:
     """Whether the call that made it has ended: nobody wants its result any more."""
     parent = None if row.parent is None else await crib.store.call(row.parent)
     return parent is not None and parent.state == "done"
 
 
-async def _waits(crib: Crib, row: Row) -> bool:
+async def _waits(crib: CribPort, row: Row) -> bool:
     """Whether something that it called, however deep, waits for somebody: then no process died over it."""
     for child in await crib.store.calls(row.session, ("waiting", "running"), parent=row.id):
         if child.state == "waiting" or await _waits(crib, child):
@@ -146,7 +146,7 @@ async def _waits(crib: Crib, row: Row) -> bool:
     return False
 
 
-async def _end_children(crib: Crib, session: Session, row: Row) -> None:
+async def _end_children(crib: CribPort, session: SessionPort, row: Row) -> None:
     """What a call had called and nobody runs ends before it; one that runs again finds it as it is."""
     for child in await crib.store.calls(row.session, ("waiting", "queued", "running"), parent=row.id):
         if child.state != "running":
@@ -156,7 +156,7 @@ async def _end_children(crib: Crib, session: Session, row: Row) -> None:
             await _interrupt(crib, await revive(session, child, await session.history(child)))
 
 
-async def _interrupt(crib: Crib, live: LiveCall) -> None:
+async def _interrupt(crib: CribPort, live: LiveCall) -> None:
     """Ends a call whose process is gone; of one that may happen once it may be known what became of it."""
     if live.row is not None and live.row.effect == "once":
         await _once(crib, live)
@@ -164,7 +164,7 @@ async def _interrupt(crib: Crib, live: LiveCall) -> None:
         await crib.pipeline.conclude(live, Result(failure=INTERRUPTED))
 
 
-async def _once(crib: Crib, live: LiveCall) -> None:
+async def _once(crib: CribPort, live: LiveCall) -> None:
     """A call that had started and may not happen twice: its tool may know what became of it."""
     await crib.pipeline.conclude(live, await _reconciled(crib, live) or Result(failure=_unknown(live)))
 
@@ -177,18 +177,18 @@ def _unknown(live: LiveCall) -> Any:
     )
 
 
-async def _reconciled(crib: Crib, live: LiveCall) -> Result | None:
+async def _reconciled(crib: CribPort, live: LiveCall) -> Result | None:
     """What the tool's `reconcile` says happened; None where it cannot say."""
     tool = live.tool
     if tool is None or tool.reconcile is None or live.request.problem is not None:
         return None
     try:
-        said = tool.reconcile(live.context(), **tool.parse(live.args).values)
-        if inspect.isawaitable(said):
-            said = await asyncio.wait_for(said, live.timeout_s)
+        outcome = tool.reconcile(live.context(), **tool.parse(live.args).values)
+        if inspect.isawaitable(outcome):
+            outcome = await asyncio.wait_for(outcome, live.timeout_s)
     except BaseException as error:  # whatever it raises, the call still ends
         if isinstance(error, asyncio.CancelledError) and crib.pipeline.stopping:
             raise  # the next process asks again
         live.note(error)
         return None
-    return None if said is None else to_result(live, said)
+    return None if outcome is None else to_result(live, outcome)

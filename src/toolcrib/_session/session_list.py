@@ -10,7 +10,7 @@ async def sessions_of(
 ) -> list[SessionRow]:
     """Return a page of sessions, the last used first; `before`, the last of a page, pages on."""
     while rows := await store.sessions(owner, limit=limit, before=before):
-        if found := [row for row in rows if row.owner != OWNER]:
-            return found
+        if people := [row for row in rows if row.owner != OWNER]:
+            return people
         before = rows[-1]
     return []

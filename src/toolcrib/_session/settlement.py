@@ -12,10 +12,10 @@ from toolcrib.store import draft
 from toolcrib.types import Failure
 
 if TYPE_CHECKING:
-    from toolcrib.session import Session
+    from toolcrib._call.ports import SessionPort
 
 
-async def settle(session: Session, call: str, happened: bool, data: Any, reason: str | None, actor: str) -> None:
+async def settle(session: SessionPort, call: str, happened: bool, data: Any, reason: str | None, actor: str) -> None:
     """Writes what came of it; of several who say so the first counts.
 
     Raises:

@@ -14,7 +14,7 @@ from toolcrib.store import OWNER, Write, draft
 from toolcrib.store.vault import SAME
 
 if TYPE_CHECKING:
-    from toolcrib.crib import Crib
+    from toolcrib._call.ports import CribPort
     from toolcrib.events import Event
 
 LOG = f"{OWNER}.state"
@@ -26,7 +26,7 @@ LAST = 200
 log = logging.getLogger("toolcrib")
 
 
-async def announce(crib: Crib) -> list[str]:
+async def announce(crib: CribPort) -> list[str]:
     """Notes the declarations of this process, and logs a warning for each that differs; the warnings."""
     store, vault = crib.store, crib.pipeline.vault
     own = _Declaration(declared(crib.state_keys), vault.numbers() if vault.given else [])
@@ -34,8 +34,8 @@ async def announce(crib: Crib) -> list[str]:
     if row is None and not (own.keys or own.secrets):
         return []
     noted = [] if row is None else await store.read(LOG, max(0, row.seq - LAST))
-    found = await _differences(crib, noted, own)
-    for text in found:
+    differences = await _differences(crib, noted, own)
+    for text in differences:
         log.warning(text)
     last = noted[-1].fields if noted else {}
     if not noted or _declaration(noted[-1]) != own or not await store.alive(last["worker"]):
@@ -43,7 +43,7 @@ async def announce(crib: Crib) -> list[str]:
         await store.open(LOG, OWNER, now)
         declaration = StateKeysDeclared(crib.pipeline.worker, own.keys, own.secrets)
         await store.commit(Write(LOG, [draft(now, None, declaration)]))
-    return found
+    return differences
 
 
 class _Declaration(NamedTuple):
@@ -55,19 +55,19 @@ def _declaration(event: Event) -> _Declaration:
     return _Declaration(event.fields["keys"], event.fields.get("secrets", []))
 
 
-async def _differences(crib: Crib, noted: list[Event], own: _Declaration) -> list[str]:
+async def _differences(crib: CribPort, noted: list[Event], own: _Declaration) -> list[str]:
     """Where living processes differ, else what has changed since the last start."""
     others = {event.fields["worker"]: _declaration(event) for event in noted}
     living = [(name, other) for name, other in others.items() if other != own and await crib.store.alive(name)]
-    found = [
+    differing = [
         f"state_keys differ from those of {name}, which uses the same store: {_told(other.keys, own.keys)}"
         for name, other in living
         if other.keys != own.keys
     ]
-    if not found and noted and noted[-1].fields["keys"] != own.keys:
-        found.append(f"state_keys have changed, and hold from now on: {_told(noted[-1].fields['keys'], own.keys)}")
+    if not differing and noted and noted[-1].fields["keys"] != own.keys:
+        differing.append(f"state_keys have changed, and hold from now on: {_told(noted[-1].fields['keys'], own.keys)}")
     mine = own.secrets or crib.pipeline.vault.numbers()
-    return found + [
+    return differing + [
         f"secret_key differs from that of {name}, which uses the same store: calls with secret arguments that one of "
         f"them keeps cannot go on at the other; {SAME}"
         for name, other in living

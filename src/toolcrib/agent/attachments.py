@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from toolcrib.agent.models import CompletionRequest, MediaIntake, Message, Model
+from toolcrib.agent.models import CompletionRequest, MediaIntake, Message
 from toolcrib.agent.transcript import harmless
 from toolcrib.errors import Refused
 from toolcrib.media import Media, joined, media_of, reference, size_text
@@ -68,7 +68,9 @@ def _block(part: Any, number: int) -> Block:
         return block("text", text=part)
     if not isinstance(part, Mapping) or not isinstance(part.get("type"), str):
         raise Refused("invalid_arguments", f"Part {number} of the message is no text and no block", "use block(...)")
-    made = block(**{str(name): value for name, value in part.items() if name != "audience"})
+    made = block(**{str(name): value for name, value in part.items() if name not in ("audience", "quoted")})
+    if part.get("quoted") is True and isinstance(made.get("text"), str):
+        made = Block({**made, "text": "\n".join(f"> {line}" for line in made["text"].splitlines())})
     known = made["type"] in ("json", "link") or isinstance(made.get("text"), str) or media_of(made) is not None
     if not known or "output" in made:
         raise Refused("invalid_arguments", f"Part {number} of the message, a block '{made['type']}', has no content")
@@ -85,13 +87,10 @@ def _content(media: Media, number: int) -> bytes:
 # Requests
 
 
-async def fitted(request: CompletionRequest, model: Model, load: Load) -> CompletionRequest:
-    """A request with the files that the model takes, the newest first where it does not take all; of the others it
+async def fitted(request: CompletionRequest, intake: MediaIntake, load: Load) -> CompletionRequest:
+    """A request with the files that its model takes, the newest first where it does not take all; of the others it
     reads placeholders that say why.
     """
-    if not any(message.parts for message in request.messages):
-        return request
-    intake = await model.media(request.settings)
     room = intake.total
     messages: list[Message] = []
     for message in reversed(request.messages):

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from toolcrib._call.history import result
+from toolcrib.agent.definition import NO_OVERRIDES, RunOverrides
 from toolcrib.agent.models import NOTHING, Usage
 from toolcrib.agent.stop_conditions import RunTotals, Turn
 from toolcrib.agent.transcript import CallNote, Transcript, TranscriptItem
 from toolcrib.events import (
-    OF_RUNS,
     Accepted,
     Answered,
     CallRequestRecord,
@@ -31,6 +31,7 @@ from toolcrib.events import (
     RunWaiting,
     TurnFinished,
     TurnStarted,
+    Unknown,
     UserState,
     Waiting,
 )
@@ -38,10 +39,6 @@ from toolcrib.events.runs import TRANSFER
 from toolcrib.interop import aomi
 from toolcrib.media import Media
 from toolcrib.types import Question, Result
-
-_CALLS = frozenset({"accepted", "waiting", "paused", "answered", "done"})
-_TALK = frozenset({"message", "message_queued", "interrupted", "user_state", "error"})
-_RUNS = frozenset({one.kind for one in OF_RUNS}) - {"text", "reasoning", *_TALK}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +77,7 @@ class AgentRun:
     started_at: float
     parent: str | None = None
     definition: str | None = None
+    overrides: RunOverrides = NO_OVERRIDES
     turn: int = 0
     turn_at: float = 0.0
     reply: TranscriptItem | None = None
@@ -97,6 +95,7 @@ class AgentRun:
     last_words: bool = False
     cut: int = 0
     finished: RunFinished | None = None
+    trace: str | None = None
 
     @property
     def status(self) -> str:
@@ -152,6 +151,12 @@ class QueuedMessage:
     key: str | None = None
     id: str | None = None
     parts: list[dict[str, Any]] | None = None
+    overrides: RunOverrides = NO_OVERRIDES
+
+    @property
+    def alone(self) -> bool:
+        """True if it wants a run of its own: by an agent, or with overrides, that were chosen for it."""
+        return self.agent is not None or self.overrides != NO_OVERRIDES
 
     def taken_by(self, run: str) -> MessageAdded:
         """The message as a run takes it."""
@@ -179,6 +184,7 @@ class Conversation:
         self.foreground_runs = 0
         self.unasked = 0
         self.foreground: AgentRun | None = None
+        self.overrides = NO_OVERRIDES
         self.noted = 0
         self._last: dict[str, TranscriptItem] = {}
 
@@ -186,65 +192,16 @@ class Conversation:
         """Takes the next event."""
         if event.seq > self.seen:
             self.seen = event.seq
-            if event.kind in _CALLS:
-                self._take_call(event)
-            elif event.kind in _TALK:
-                self._take_talk(event)
-            elif event.kind in _RUNS:
-                self._take_run(event)
-
-    def _take_run(self, event: Event) -> None:
-        match event.data:
-            case RunStarted() as data:
-                self._run_started(event, data)
-            case TurnStarted() as data:
-                self._turn_started(event, data)
-            case TurnFinished() as data:
-                self._turn_finished(data)
-            case RunWaiting() as data:
-                self._run_waiting(event, data)
-            case RunResumed() as data:
-                self._run_resumed(event, data)
-            case RunFinished() as data:
-                self._run_finished(data)
-            case HandedOver() as data:
-                self._handover(event, data)
-            case Compacted() as data:
-                self._compacted(data)
-
-    def _take_talk(self, event: Event) -> None:
-        match event.data:
-            case MessageAdded() as data:
-                self._message(event, data)
-            case MessageQueued() as data:
-                self._message_queued(event, data)
-            case Interrupted():
-                self._interrupted(event)
-            case UserState() as data:
-                self._newest(event, aomi.user_state_text(data.values))
-            case ErrorNotice() as data:
-                self._error(event, data)
-
-    def _take_call(self, event: Event) -> None:
-        match event.data:
-            case Accepted() as data:
-                self._accepted(event, data)
-            case Waiting() as data:
-                self._waiting(event, data)
-            case Paused() as data:
-                self._paused(event, data)
-            case Answered():
-                self._answered(event)
-            case Done() as data:
-                self._done(event, data)
+            if (take := _TAKES.get(event.kind)) is not None and not isinstance(event.data, Unknown):
+                take(self, event, event.data)
 
     # Runs
 
     def _run_started(self, event: Event, data: RunStarted) -> None:
         parent = data.call
         line = self.line if parent is None else Transcript()
-        run = AgentRun(data.run, data.agent, data.agent, data.origin, line, event.at, parent)
-        run.definition = data.definition
+        run = AgentRun(data.run, data.agent, data.agent, data.origin, line, event.at, parent, trace=data.trace)
+        run.definition, run.overrides = data.definition, RunOverrides(data.model, data.max_turns)
         self.runs[run.id] = self.going[run.id] = run
         if parent is not None:
             self._by_call[parent] = run
@@ -252,6 +209,7 @@ class Conversation:
         if parent is None:
             run.number = self.foreground_runs
             self.foreground, self.foreground_runs = run, self.foreground_runs + 1
+            self.overrides = run.overrides
             self.unasked = self.unasked + 1 if data.origin == "wake" else 0
 
     def _turn_started(self, event: Event, data: TurnStarted) -> None:
@@ -260,7 +218,7 @@ class Conversation:
         run.turns[data.agent] += 1
         run.last_words = data.last
 
-    def _turn_finished(self, data: TurnFinished) -> None:
+    def _turn_finished(self, event: Event, data: TurnFinished) -> None:
         run = self.runs[data.run]
         run.course.append(run.ended_turn())
         cut = run.reply is not None and run.reply.finish == "length" and not run.notes
@@ -278,14 +236,13 @@ class Conversation:
             run.waited += event.at - run.waiting_since
             run.waiting_since = None
 
-    def _run_finished(self, data: RunFinished) -> None:
+    def _run_finished(self, event: Event, data: RunFinished) -> None:
         run = self.runs[data.run]
         run.finished, run.waiting_since = data, None
         run.course.clear()
         self.going.pop(run.id, None)
         self.asked[run.agent] += data.asked or 0
-        above = self.run_of(run.parent)
-        if above is not None:
+        if run.parent is not None and (above := self.run_of(run.parent)) is not None:
             above.usage += Usage.read(data.usage)
         if self.foreground is run:
             self.foreground = None
@@ -305,14 +262,14 @@ class Conversation:
         if data.returns and run.back is None:
             run.back = data.source
 
-    def _compacted(self, data: Compacted) -> None:
+    def _compacted(self, event: Event, data: Compacted) -> None:
         line = self.runs[data.run].line
         first, last = data.from_seq, data.to_seq
         rest = [item for item in line.views.get(data.agent, []) if not first <= item.seq <= last]
         line.views[data.agent] = [TranscriptItem(first, "note", data.summary), *rest]
         self.asked[data.agent] += 1 if data.asked is None else data.asked
 
-    def _interrupted(self, event: Event) -> None:
+    def _interrupted(self, event: Event, data: Interrupted) -> None:
         if self.foreground is not None:
             self.foreground.interrupted = True
         self._newest(event, "[[SYSTEM]] The user interrupted the turn")
@@ -332,7 +289,8 @@ class Conversation:
             run.usage += run.turn_usage
             self.asked[run.agent] += 1 if data.asked is None else data.asked
         else:
-            item = TranscriptItem(event.seq, data.role, data.content, data.agent, parts=self._parts_of(data))
+            parts = self._parts_of(data) if data.parts is not None or data.results else ()
+            item = TranscriptItem(event.seq, data.role, data.content, data.agent, parts=parts)
         line.view.append(item)
         for call in data.results or ():
             self.late.pop(call, None)
@@ -350,7 +308,8 @@ class Conversation:
 
     def _asked_by_user(self, run: AgentRun | None, data: MessageAdded) -> None:
         if run is not None:
-            _news(run)
+            if run.handovers:
+                _news(run)
             if data.key is not None:
                 self.keys[data.key] = run.id
             if data.queued is not None:
@@ -358,14 +317,13 @@ class Conversation:
         self.queue = [one for one in self.queue if one.seq != data.queued]
 
     def _declared(self, run: AgentRun, record: CallRequestRecord) -> CallNote:
-        note = CallNote(record.id, record.tool, record.args, record.provider_id, run.id, run.turn)
-        note.secret = record.secret
+        note = CallNote(record.id, record.tool, record.args, record.provider_id, run.id, run.turn, secret=record.secret)
         self.calls[note.id] = note
         return note
 
     def _message_queued(self, event: Event, data: MessageQueued) -> None:
         one = QueuedMessage(event.seq, data.text, data.mode, data.run, data.agent, data.key)
-        one.id, one.parts = data.id, data.parts
+        one.id, one.parts, one.overrides = data.id, data.parts, RunOverrides(data.model, data.max_turns)
         self.queue.append(one)
         if one.key is not None:
             self.keys[one.key] = event.seq
@@ -377,6 +335,9 @@ class Conversation:
             view.pop()
         self._last[event.kind] = TranscriptItem(event.seq, "note", text)
         view.append(self._last[event.kind])
+
+    def _user_state(self, event: Event, data: UserState) -> None:
+        self._newest(event, aomi.user_state_text(data.values))
 
     def _error(self, event: Event, data: ErrorNotice) -> None:
         text = aomi.model_text({"SystemError": str(data.text or data.more.get("message") or "")})
@@ -416,7 +377,7 @@ class Conversation:
         if note is not None and note.state == "waiting":
             note.state, note.below = "open", []
 
-    def _answered(self, event: Event) -> None:
+    def _answered(self, event: Event, data: Answered) -> None:
         self._goes_on(event.call)
         if event.call in self.calls:
             note = self.calls[event.call]
@@ -434,7 +395,7 @@ class Conversation:
         note.state, note.question, note.result, note.wake = "done", None, outcome, wake
         self.noted += note.background or "spilled" in outcome.metadata
         run = self.runs.get(note.run or "")
-        if run is not None and note.tool != TRANSFER:
+        if run is not None and run.handovers and note.tool != TRANSFER:
             _news(run)
         if note.background and wake in ("wake", "next_turn"):
             self.late[note.id] = (note, wake)
@@ -488,3 +449,26 @@ class Conversation:
 def _news(run: AgentRun) -> None:
     for one in run.handovers:
         one.news = True
+
+
+_TAKES: dict[str, Callable[[Conversation, Event, Any], None]] = {
+    RunStarted.kind: Conversation._run_started,
+    TurnStarted.kind: Conversation._turn_started,
+    TurnFinished.kind: Conversation._turn_finished,
+    RunWaiting.kind: Conversation._run_waiting,
+    RunResumed.kind: Conversation._run_resumed,
+    RunFinished.kind: Conversation._run_finished,
+    HandedOver.kind: Conversation._handover,
+    Compacted.kind: Conversation._compacted,
+    MessageAdded.kind: Conversation._message,
+    MessageQueued.kind: Conversation._message_queued,
+    Interrupted.kind: Conversation._interrupted,
+    UserState.kind: Conversation._user_state,
+    ErrorNotice.kind: Conversation._error,
+    Accepted.kind: Conversation._accepted,
+    Waiting.kind: Conversation._waiting,
+    Paused.kind: Conversation._paused,
+    Answered.kind: Conversation._answered,
+    Done.kind: Conversation._done,
+}
+"""What takes the events of each kind that agents have to do with."""

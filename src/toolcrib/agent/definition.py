@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
 from toolcrib.agent.models import Model
@@ -36,9 +36,9 @@ class SubAgent:
 
     def data(self) -> Any:
         """As a file says it."""
-        given = {name: getattr(self, name) for name in ("agent", "via", "returns", "history")}
-        said = {name: value for name, value in given.items() if value not in (None, False)}
-        return said if len(said) > 1 else self.agent
+        fields = {name: getattr(self, name) for name in ("agent", "via", "returns", "history")}
+        written = {name: value for name, value in fields.items() if value not in (None, False)}
+        return written if len(written) > 1 else self.agent
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,16 @@ class DelegateRules:
 
     max_depth: int = 4
     max_children: int = 8
+
+
+class RunOverrides(NamedTuple):
+    """What the agents of a run take in place of what their definitions say."""
+
+    model: str | None = None
+    max_turns: int | None = None
+
+
+NO_OVERRIDES = RunOverrides()
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, kw_only=True, eq=False)
@@ -110,11 +120,16 @@ class Agent:
             return None
         return next((one for one in self.sub_agents if one.fits(name, via)), None)
 
+    def overridden(self, overrides: RunOverrides) -> Agent:
+        """The same agent in a run that was given something else than its definition says."""
+        changes = {name: value for name, value in overrides._asdict().items() if value is not None}
+        return replace(self, **changes) if changes else self
+
     def data(self) -> dict[str, Any]:
         """As a file says it: what differs from the defaults, as plain JSON data. A model that is an object is left."""
-        given = {key: _plain(getattr(self, key)) for key in KEYS}
-        given["model"] = self.model if isinstance(self.model, str) else None
-        return {key: value for key, value in given.items() if key == "name" or value != _DEFAULTS.get(key)}
+        fields = {key: _plain(getattr(self, key)) for key in KEYS}
+        fields["model"] = self.model if isinstance(self.model, str) else None
+        return {key: value for key, value in fields.items() if key == "name" or value != _DEFAULTS.get(key)}
 
     def digest(self) -> str:
         """Tells two definitions apart."""
@@ -142,11 +157,11 @@ def _plain(value: Any) -> Any:
     return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
-def read(given: Mapping[str, Any], findings: ProblemCollector) -> dict[str, Any]:
+def read(data: Mapping[str, Any], findings: ProblemCollector) -> dict[str, Any]:
     """The fields of a definition as `Agent` holds them; what does not hold is found, and left out."""
-    findings.keys(given, KEYS, ())
+    findings.keys(data, KEYS, ())
     made: dict[str, Any] = {}
-    for key, value in given.items():
+    for key, value in data.items():
         if key in KEYS:
             before = len(findings.problems)
             held = KEYS[key](value, (key,), findings)

@@ -61,8 +61,8 @@ def from_builtin(name: str, obj: Any) -> Tool:
     Raises:
         BadTool: the definition does not hold.
     """
-    said = obj.get_tool_definition()
-    function = said.get("function", said)
+    definition = obj.get_tool_definition()
+    function = definition.get("function", definition)
 
     async def run(context: Any, values: Mapping[str, Any]) -> Any:
         value = obj.execute(dict(values), context)

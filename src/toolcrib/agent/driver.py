@@ -12,9 +12,9 @@ from toolcrib.agent import attachments, handovers, recovery, templates, toolset
 from toolcrib.agent.attachments import MessageContent
 from toolcrib.agent.background_calls import late_messages
 from toolcrib.agent.conversation import AgentRun, QueuedMessage, RunOutcome
-from toolcrib.agent.definition import Agent
-from toolcrib.agent.loop import Loop
-from toolcrib.agent.models import CompletionRequest, Message, Model
+from toolcrib.agent.definition import NO_OVERRIDES, Agent
+from toolcrib.agent.models import CompletionRequest, MediaIntake, Message, Model
+from toolcrib.agent.prompt_record import KeptPrompt
 from toolcrib.agent.registry import AgentRegistry
 from toolcrib.agent.run_log import ALL, MODEL, LeaseLost, RunLog
 from toolcrib.agent.run_scope import RunScope, narrowed
@@ -60,16 +60,18 @@ class Driver:
         self._warned = False
         self._registries: dict[str, AgentRegistry] = {}
         self._kept: dict[Agent, str] = {}
-        self._toolsets: dict[Agent, tuple[Toolset, Any, Toolset]] = {}
-        self._bases: dict[Agent, tuple[Any, Policy, Toolset]] = {}
+        self._toolsets: dict[Agent, tuple[tuple[Any, ...], Toolset, Toolset]] = {}
+        """What they were made for; the part that does not depend on a run, and all of it."""
         self._policies: dict[Agent, tuple[Any, Policy]] = {}
+        self.prompts: dict[str, KeptPrompt] = {}
+        """What the model of each agent was last asked with."""
 
     # Messages
 
     async def send(
         self, message: str | Sequence[str | Mapping[str, Any]], agent: str | None, mode: str | None, key: str | None
     ) -> RunOutcome:
-        """Take a message, and return when the run that took it is over or waits for somebody; see `Agents.send`."""
+        """Take a message, and return when the run that took it is over or waits for somebody; see `Session.send`."""
         if mode is not None or agent is not None or self.session.closing or self.session.shut:
             self._check(agent, mode)
         content = MessageContent(message) if isinstance(message, str) else await self._content(message)
@@ -112,10 +114,10 @@ class Driver:
             if known is not None:
                 return known, False
             if run is None and not any(one.run is None for one in conversation.queue):
-                place: str | int | None = await self._begin("user", [], agent, key, content)
+                place: str | int | None = await self._begin(agent, (), key, content)
             else:
                 queued = mode or ("collect" if run is not None and run.status == "waiting" else "followup")
-                place = await self.log.queue(queued, content, key, agent)
+                place = await self.log.queue(queued, content, key, agent, self.agents.overrides)
             if place is not None:
                 return place, True
         raise Refused("unavailable", "Others write to this session all the time", "send it again with the same key")
@@ -128,19 +130,23 @@ class Driver:
                 await self.log.catch_up()
             id = place if isinstance(place, str) else self.conversation.taken.get(place)
             run = self.conversation.foreground if id is None else self.conversation.runs[id]
-            if run is not None and run.status == "waiting" and (self.task is None or self.log.changes == changes):
-                return await self._waiting(run)
             if id is not None and run is not None and run.finished is not None:
                 return run.outcome()
-            if self._error is not None:
-                raise self._error
-            if id is None and run is None:  # whoever had to take it up has gone
-                self.drive()
-            if self.task is None and (self.session._left_by_owner or self.session.pipeline.stopping):
-                raise Refused(
-                    "unavailable", "The session is closed before the answer", "open it again; it goes on then"
-                )
+            waits = run is not None and run.waiting_since is not None
+            if run is not None and waits and (self.task is None or self.log.changes == changes):
+                return await self._waiting(run)
+            if self.task is None or id is None:
+                self._check_under_way(nobody=id is None and run is None)
             await self.log.changed(changes, outside=self.task is None)
+
+    def _check_under_way(self, nobody: bool) -> None:
+        """Raises what keeps this process from going on; with `nobody`, whoever had to take up a message has gone."""
+        if self._error is not None:
+            raise self._error
+        if nobody:
+            self.drive()
+        if self.task is None and (self.session._left_by_owner or self.session.pipeline.stopping):
+            raise Refused("unavailable", "The session is closed before the answer", "open it again; it goes on then")
 
     async def _waiting(self, run: AgentRun) -> RunOutcome:
         ids = frozenset(self.conversation.questions(run) or ())
@@ -168,7 +174,8 @@ class Driver:
 
     def drive(self) -> None:
         """Goes on with what there is to do, unless that is under way."""
-        if self.task is None and not self.session._left_by_owner and not self.session.pipeline.stopping:
+        session = self.session
+        if self.task is None and not (session.closing or session.shut or session.pipeline.stopping):
             self._error = None
             self.task = self.agents.spawn(self._drive())
 
@@ -214,47 +221,65 @@ class Driver:
                 await self.log.catch_up()
                 if not await self._next() and self.log.changes == changes:
                     return
-        except (StoreError, Refused) as error:
-            log.warning("session %s cannot go on: %s", self.session.id, error)
-            self._error = error
-        except Exception as error:  # a fault of our own is told to whoever waits
-            log.exception("session %s cannot go on", self.session.id)
-            self._error = error
+        except Exception as error:  # noqa: BLE001 - a fault of our own is told to whoever waits, too
+            self._fail(error)
         finally:
             self.task = None
             if self.session._left_by_owner:
                 self.log.lease.release()
             self.log.notify()
 
+    def _fail(self, error: Exception) -> None:
+        """Nobody goes on for now, and whoever waits is told why."""
+        if isinstance(error, StoreError | Refused):
+            log.warning("session %s cannot go on: %s", self.session.id, error)
+        else:
+            log.error("session %s cannot go on", self.session.id, exc_info=error)
+        self._error = error
+
     async def _next(self) -> bool:
         """Does what comes next; False where there is nothing to do but to wait."""
-        for child in [run for run in self.conversation.going.values() if run.parent is not None]:
-            await recovery.end_abandoned(self, child)
         run = self.conversation.foreground
+        if len(self.conversation.going) > (run is not None):
+            await self._end_abandoned()
         if run is None:
             if not self.conversation.queue and not self.conversation.late:
                 return False
             async with self._entering:
                 return await self._take_up()
-        loop = Loop(self, run)
-        if not await loop.waits() and await self.log.lease.take(run):
-            await self.log.catch_up(whole=True)  # another process may have gone on with it until now
-            registry = self.registry(run)
-            if run.agent not in registry:  # the log has handed it to nobody, or to somebody who is gone
-                to = run.first if run.first in registry else self.agents.default
-                await self.log.write(handovers.switch(run.agent, to, "returned", run.id), run=run)
-            await self._run(run, loop)
-        return run.finished is not None
-
-    async def _run(self, run: AgentRun, loop: Loop) -> None:
-        """Goes on with a run that this process holds until it is over, waits, or is another's."""
+        loop = self.agents.loop(self, run)
+        if run.waiting_since is not None and await loop.waits():
+            return False
+        if not self.log.lease.holds(run) and not await self._take(run):
+            return False
         try:
+            if run.agent not in self.registry(run):
+                await self._hand_to_someone(run)
             await loop.go()
         except LeaseLost:
             log.info("session %s: another process goes on with run %s", self.session.id, run.id)
             await self.log.catch_up()
         if run.finished is None:
             self.log.lease.release()
+        return run.finished is not None
+
+    async def _take(self, run: AgentRun) -> bool:
+        """Takes the lease of a run, with what another process has done of it until now; False where that lives."""
+        if not await self.log.lease.take(run):
+            return False
+        await self.log.catch_up(whole=True)
+        return True
+
+    async def _end_abandoned(self) -> None:
+        """Ends child runs whose calls have ended without them."""
+        for child in [run for run in self.conversation.going.values() if run.parent is not None]:
+            await recovery.end_abandoned(self, child)
+
+    async def _hand_to_someone(self, run: AgentRun) -> None:
+        """Hands a run on that the log has handed to nobody, or to an agent who is gone."""
+        registry = self.registry(run)
+        to = run.first if run.first in registry else self.agents.default
+        await self.log.write(handovers.switch(run.agent, to, "returned", run.id), run=run)
 
     async def foreground_reply(self, run: AgentRun, work: Any) -> Any:
         """Has the model of the foreground run reply in a task of its own, so that an interruption stops it alone."""
@@ -274,9 +299,9 @@ class Driver:
         conversation = self.conversation
         queue = sorted((one for one in conversation.queue if one.run is None), key=lambda one: one.mode != "interrupt")
         if queue:
-            together = [one for one in queue if one.mode in ("steer", "collect") and one.agent is None]
+            together = [one for one in queue if one.mode in ("steer", "collect") and not one.alone]
             taken = together if queue[0] in together else queue[:1]
-            return await self._begin("user", taken, queue[0].agent) is not None
+            return await self._begin(queue[0].agent, taken, None, None) is not None
         if not any(wake == "wake" for _, wake in conversation.late.values()):
             return False
         if conversation.unasked >= UNASKED:
@@ -291,41 +316,40 @@ class Driver:
         if now < self._wake_at:
             return False
         self._wake_at = None
-        return await self._begin("wake", [], None) is not None
+        return await self._begin(None, (), None, None) is not None
 
     def _woken(self) -> None:
         self._wake_timer = None
         self.notify()
 
     async def _begin(
-        self,
-        origin: str,
-        taken: list[QueuedMessage],
-        agent: str | None,
-        key: str | None = None,
-        content: MessageContent | None = None,
+        self, agent: str | None, taken: Sequence[QueuedMessage], key: str | None, content: MessageContent | None
     ) -> str | None:
         """Starts a run in the foreground; None where another process has started one, or the key was used.
 
         Its number is that of the moment when nothing went on, whatever is read until it is written.
         """
-        registry, active = self.agents.registry, self.conversation.line.active
-        number = self.conversation.foreground_runs
-        if self.conversation.foreground is not None:
+        conversation, registry, spans = self.conversation, self.agents.registry, self.session.pipeline.spans
+        active, number = conversation.line.active, conversation.foreground_runs
+        if conversation.foreground is not None:
             return None
         known = active if active in registry else self.agents.default  # a log may name one that is not there
         wanted = known if taken and agent not in registry else agent  # who was asked for may be gone meanwhile
-        definition = registry.choose(wanted or known)
-        events: list[EventData] = []
-        if active and definition.name != active:
-            events.append(handovers.switch(active, definition.name, "user"))
+        definition = registry.get(wanted or known) or registry.choose(wanted or known)
+        switched = active and definition.name != active
+        events: list[EventData] = [handovers.switch(active, definition.name, "user")] if switched else []
         id = f"r{self.session.pipeline.new_id()[1:]}"
-        events.append(RunStarted(id, definition.name, origin, definition=await self.keep(definition)))
+        # One that results wake goes on as the run before it.
+        overrides = taken[0].overrides if taken else self.agents.overrides if content else conversation.overrides
+        kept = self._kept.get(definition) or await self.keep(definition)
+        origin = "user" if taken or content is not None else "wake"
+        trace = None if spans is None or content is None else spans.telemetry.begun("message", self.session.id)
+        events.append(RunStarted(id, definition.name, origin, None, kept, None, *overrides, trace))
         events += await late_messages(self, None, id) if self._background() else ()
         events += [one.taken_by(id) for one in taken]
         if content is not None and content.text:
             events.append(MessageAdded(role="user", content=content.text, run=id, key=key, parts=content.parts))
-        self._registries[id] = registry
+        self._registries[id] = registry if overrides == NO_OVERRIDES else registry.overridden(overrides)
         if not await self.log.begin(number, key, events):
             del self._registries[id]
             return None
@@ -345,9 +369,12 @@ class Driver:
         """The agents as they were when a run started."""
         registry = self._registries.get(run.id)
         if registry is None:
-            above = self.conversation.run_of(run.parent)
-            registry = self._registries[run.id] = self.agents.registry if above is None else self.registry(above)
+            registry = self._registries[run.id] = self._inherited(run)
         return registry
+
+    def _inherited(self, run: AgentRun) -> AgentRegistry:
+        above = self.conversation.run_of(run.parent)
+        return self.agents.registry.overridden(run.overrides) if above is None else self.registry(above)
 
     def forget(self, run: AgentRun) -> None:
         """Drops what was remembered for a run that is over."""
@@ -389,15 +416,15 @@ class Driver:
             kept = await store.kept(id, f"agent:{run.definition}")
             if kept is not None:
                 old = Agent(**{"model": None if now is None else now.model, **decode(kept)})
-                self._registries[run.id] = self.agents.registry.replaced(old)
+                self._registries[run.id] = self._inherited(run).replaced(old.overridden(run.overrides))
 
     def scope(self, run: AgentRun, name: str) -> RunScope:
         """An agent at work in a run."""
         return RunScope(self, run, self.agent(name, run))
 
-    def model(self, agent: Agent) -> Model:
-        """The model that an agent speaks with."""
-        return self.agents.model_of(agent)
+    def model(self, agent: Agent, run: AgentRun) -> Model:
+        """The model that an agent speaks with in a run."""
+        return self.agents.chosen(run.overrides.model) if run.overrides.model else self.agents.model_of(agent)
 
     def policy(self, agent: Agent) -> Policy:
         """What judges the calls of an agent."""
@@ -410,18 +437,11 @@ class Driver:
 
     def toolset(self, run: AgentRun, agent: Agent) -> Toolset:
         """The tools that an agent has in a run, now."""
-        base, noted = self._base(agent), self.conversation.noted
-        key = (id(self.registry(run)), run.id if noted else None, noted)
-        known = self._toolsets.get(agent)
-        if known is None or known[0] is not base or known[1] != key:
-            known = self._toolsets[agent] = (base, key, toolset.with_builtins(self, run, agent, base))
-        return known[2]
-
-    def _base(self, agent: Agent) -> Toolset:
-        view, policy = self.session._view, self.policy(agent)
-        known = self._bases.get(agent)
-        if known is None or known[0] is not view or known[1] is not policy:
-            known = self._bases[agent] = (view, policy, toolset.of_session(self, agent))
+        noted, known = self.conversation.noted, self._toolsets.get(agent)
+        key = (self.session._view, self.policy(agent), id(self.registry(run)), run.id if noted else None, noted)
+        if known is None or known[0] != key:
+            base = known[1] if known is not None and known[0][:2] == key[:2] else toolset.of_session(self, agent)
+            known = self._toolsets[agent] = (key, base, toolset.with_builtins(self, run, agent, base))
         return known[2]
 
     def request(self, run: AgentRun, agent: Agent) -> CompletionRequest:
@@ -431,9 +451,7 @@ class Driver:
             system = templates.filled(system, templates.values(self.session, agent))
         shown = tools.views
         if tools.many:
-            named = toolset.named_only(tools, agent, view)
-            shown = tools.without(named, agent.topics)
-            system = f"{system}\n\n{toolset.listing(tools, named)}" if named else system
+            shown, system = toolset.abridged(tools, agent, view, system)
         return CompletionRequest(
             agent=agent.name,
             model=agent.model if isinstance(agent.model, str) else None,
@@ -447,9 +465,12 @@ class Driver:
             process=self.session.pipeline.worker,
         )
 
-    async def fitted(self, request: CompletionRequest, agent: Agent) -> CompletionRequest:
-        """A request with the files that the model of an agent takes."""
-        return await attachments.fitted(request, self.model(agent), self._kept_file)
+    async def fitted(
+        self, request: CompletionRequest, agent: Agent, run: AgentRun
+    ) -> tuple[MediaIntake, CompletionRequest]:
+        """What files the model of an agent takes, and the request with those."""
+        intake = await self.model(agent, run).media(request.settings)
+        return intake, await attachments.fitted(request, intake, self._kept_file)
 
     async def _kept_file(self, id: str) -> bytes | None:
         return await self.log.store.kept(self.session.id, id)

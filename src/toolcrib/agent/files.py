@@ -46,8 +46,8 @@ class FileParts:
         if self.document is not None:
             return self.document.place(path)[0] + self.before
         key = re.escape(str(path[0])) if path else "$."
-        found = re.search(rf"^\s*(\[+\s*)?{key}\b", self.toml or "", re.MULTILINE)
-        return (0 if found is None else (self.toml or "").count("\n", 0, found.start())) + 1 + self.before
+        match = re.search(rf"^\s*(\[+\s*)?{key}\b", self.toml or "", re.MULTILINE)
+        return (0 if match is None else (self.toml or "").count("\n", 0, match.start())) + 1 + self.before
 
 
 @dataclass(slots=True)

@@ -94,7 +94,7 @@ def _circle(run: AgentRun, to: str) -> list[str] | None:
 
 
 def event(
-    scope: RunScope, handover: Handover, call: str, summary: str | None = None, asked: int | None = None
+    scope: RunScope, handover: Handover, call: str, summary: str | None = None, requests: int | None = None
 ) -> HandedOver:
     """What the log says of a handover that a call made."""
     how = scope.agent.sub_agent(handover.to, "transfer")
@@ -109,7 +109,7 @@ def event(
         call=call,
         history=history if summary is None else msgspec.structs.replace(history, summary=summary),
         returns=how is not None and how.returns,
-        asked=asked,
+        asked=requests,
     )
 
 

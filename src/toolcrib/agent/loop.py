@@ -6,49 +6,49 @@ What comes next is read from the log each time, so that any process can take up 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
+
 from toolcrib._call.call_facts import Caller
 from toolcrib._call.history import result
 from toolcrib._call.lifecycle import waits_for_children
 from toolcrib._call.live_call import LiveCall
-from toolcrib._call.request import TOP
+from toolcrib._call.request import TOP, CallOptions, CallRequest
 from toolcrib._call.suspension import look_after
-from toolcrib.agent import context_window, handovers
+from toolcrib.agent import context_window, handovers, prompt_record, secret_arguments
 from toolcrib.agent.conversation import AgentRun, QueuedMessage
 from toolcrib.agent.definition import Agent
 from toolcrib.agent.models import CompletionRequest, Message, ModelCall, ModelError
-from toolcrib.agent.replies import ModelReply, ReplyStream, replied, visible_arguments
+from toolcrib.agent.replies import ModelReply, ReplyStream, replied
 from toolcrib.agent.stop_conditions import stopped
 from toolcrib.agent.transcript import CallNote, TranscriptItem, harmless, passed_within, rendered, size
-from toolcrib.errors import BadSecretKey, Refused, StoreError, ToolcribError, ToolFailure
+from toolcrib.errors import Refused, StoreError, ToolcribError, ToolFailure
 from toolcrib.events import (
     CallRequestRecord,
     Compacted,
     EventData,
     MessageAdded,
+    ModelRequestRecord,
     RunFinished,
     RunResumed,
     RunWaiting,
     TurnFinished,
     TurnStarted,
 )
-from toolcrib.schema.redaction import MASK, suspect
+from toolcrib.schema.redaction import SHORTEST, suspect
 from toolcrib.store import Row
-from toolcrib.store.codec import encode
-from toolcrib.store.vault import SealedValue, secret_id
 from toolcrib.tool import Tool
 from toolcrib.types import By
 
 if TYPE_CHECKING:
     from toolcrib.agent.driver import Driver
-
-GIVEN = "model"
-"""The part of a call under which the arguments that a model gave are kept where they hold a secret."""
 
 MOST_CUT = 2
 """So often a reply that was cut off is continued."""
@@ -70,18 +70,16 @@ class Loop:
         self.run = run
         self.parent = parent
         self._requests = 0
+        self._stream: ReplyStream | None = None
 
     async def go(self) -> None:
-        """Return when the run is over; one in the foreground also when it waits for somebody.
-
-        Whoever calls it has read the log.
-        """
-        run = self.run
+        """Return when the run is over, or waits for somebody in the foreground. Whoever calls it has read the log."""
+        run, registry = self.run, self.driver.registry(self.run)
         while run.finished is None:
             if run.interrupted:
                 await self.cancelled()
                 continue
-            agent = self.driver.agent(run.agent, run)
+            agent = registry.get(run.agent) or self.driver.agent(run.agent, run)
             if not run.turn_at:
                 await self._turn(agent)
             elif run.reply is None:
@@ -116,24 +114,25 @@ class Loop:
     async def _turn(self, agent: Agent) -> None:
         """Takes what was said meanwhile, and starts the next turn."""
         run, driver = self.run, self.driver
-        if self.parent is None and driver.session._left_by_owner:
+        if self.parent is None and (driver.session.closing or driver.session.shut):
             raise asyncio.CancelledError  # what is left to do is done when the session is opened again
         if "window" in agent.model_settings or size(run.line.view) > FEW:
             await self._compact(agent)
         events: list[EventData] = [*await driver.late(run)] if driver.conversation.noted or driver.session.live else []
         if driver.conversation.queue:
             events += [one.taken_by(run.id) for one in waiting_for(driver, run)]
-        started = TurnStarted(run.id, run.turn + 1, run.agent, _model_name(agent), run.last_words)
+        model = agent.model if isinstance(agent.model, str) else None
+        started = TurnStarted(run.id, run.turn + 1, run.agent, model, run.last_words)
         await self._write(*events, started, read=run.parent is None)
 
     async def _ask(self, agent: Agent) -> None:
         """Has the model reply, and commits what it said with the calls that it makes."""
         driver, run = self.driver, self.run
-        stream = ReplyStream(self.log, run, self.parent)
+        self._stream = stream = ReplyStream(self.log, run, run.turn, driver.conversation.seen, self.parent)
         try:
             request = driver.request(run, agent)
             if any(message.parts for message in request.messages):
-                request = await driver.fitted(request, agent)
+                stream.files, request = await driver.fitted(request, agent, run)
             work = self._replied(stream, request, agent)
             reply = await (driver.foreground_reply(run, work) if self.parent is None else work)
         except asyncio.CancelledError:
@@ -151,11 +150,11 @@ class Loop:
         if isinstance(error, ModelError):
             if error.code == "too_large" and await self._compact(agent, size(run.line.view) // 2):
                 return
-            await self._end("failed", code=error.code, detail=error.message, asked=self._since(0))
+            await self._end("failed", code=error.code, detail=error.message, **await self._unanswered())
             return
         log.error("the model of agent %s failed", run.agent, exc_info=error)
         code = error.code if isinstance(error, Refused) else "internal"
-        await self._end("failed", code=code, detail=str(error) or type(error).__name__, asked=self._since(0))
+        await self._end("failed", code=code, detail=str(error) or type(error).__name__, **await self._unanswered())
 
     def _since(self, thought: int) -> int | None:
         """How often the model was asked since the log was told last, unless that is what a reader thinks anyway."""
@@ -165,14 +164,14 @@ class Loop:
     async def _replied(self, stream: ReplyStream, request: CompletionRequest, agent: Agent) -> ModelReply:
         """What the model replies; how often it was asked is counted, whatever came of it."""
         try:
-            return await replied(stream, self.driver.model(agent), request, agent)
+            return await replied(stream, self.driver.model(agent, self.run), request, agent)
         finally:
-            self._requests += stream.asked
+            self._requests += stream.requests
 
     async def _said(self, reply: ModelReply, stream: ReplyStream, agent: Agent) -> None:
         run, driver = self.run, self.driver
         calls: list[CallRequestRecord] | None = None
-        requests = self._since(1)
+        requests, request = self._since(1), await self._recorded()
         if reply.calls and not run.last_words:
             tools = driver.toolset(run, agent).callable
             calls = [await self._declared(call, tools.get(call.name)) for call in reply.calls]
@@ -187,24 +186,34 @@ class Loop:
             asked=requests,
             kept=reply.kept,
             calls=calls,
+            request=request,
         )
         await self._write(*stream.rest(), message)
+
+    async def _unanswered(self) -> dict[str, Any]:
+        """What the end of a run says of a model that did not reply."""
+        return {"asked": self._since(0), "request": await self._recorded()}
+
+    async def _recorded(self) -> ModelRequestRecord | None:
+        """What the log keeps of the last request, so that it can be shown as the model saw it."""
+        stream = self._stream
+        if stream is None or stream.request is None:
+            return None
+        request, known = stream.request, self.driver.prompts.get(stream.request.agent)
+        if known is None or known[:2] != (request.messages[0].text, request.tools):
+            known = self.driver.prompts[request.agent] = await prompt_record.kept(self.log, request)
+        if stream.files is not None:
+            return prompt_record.with_files(stream, known)
+        messages = hashlib.sha256(msgspec.json.encode(request.messages[1:])).hexdigest()[: prompt_record.DIGITS]
+        return ModelRequestRecord(stream.seq, *known[2:], messages, stream.at)
 
     async def _declared(self, call: ModelCall, tool: Tool | None) -> CallRequestRecord:
         """A call as the message tells it. What nobody may see is kept beside the log."""
         id = self.driver.session.pipeline.new_id()
         arguments = call.args.encode("utf-8", "replace")
-        if (tool is None or tool.hidden is None) and not suspect(arguments):
+        if (tool is None or tool.hidden is None) and (len(arguments) < SHORTEST or not suspect(arguments)):
             return CallRequestRecord(id, call.name, call.args, call.id)
-        shown = visible_arguments(tool, arguments)
-        if shown is None:
-            return CallRequestRecord(id, call.name, call.args, call.id)
-        session = self.driver.session
-        try:
-            await session.pipeline.vault.keep(session.id, secret_id(id, GIVEN), arguments)
-        except BadSecretKey as error:
-            log.error("arguments of call %s cannot be kept: %s", id, error)
-        return CallRequestRecord(id, call.name, encode(shown).decode(), call.id, secret=True)
+        return await secret_arguments.declared(self.driver.session, id, call, tool)
 
     # Its calls
 
@@ -213,8 +222,8 @@ class Loop:
         run = self.run
         tools = self.driver.toolset(run, agent).callable
         for note in run.notes:
-            if note.state == "new" and not note.calls("transfer_to_agent"):  # which runs last, after all beside it
-                await self._start(note, tools.get(note.said))
+            if note.state == "new" and note.builtin != "transfer_to_agent":  # which runs last, after all beside it
+                await self._start(note, tools.get(note.named))
         if run.waiting_since is None and not run.interrupted and all(note.answered for note in run.notes):
             return "done"
         return await self._ended(tools)
@@ -230,7 +239,7 @@ class Loop:
                 if held is None:
                     await self._resumed()
                     return "done"
-                await self._start(held, tools.get(held.said))
+                await self._start(held, tools.get(held.named))
                 continue
             questions = await self._asked()
             if questions is None:
@@ -260,38 +269,31 @@ class Loop:
 
     async def _start(self, note: CallNote, tool: Tool | None) -> None:
         """Hands one call to the pipeline, under the id that the log has given it."""
-        run, driver, session = self.run, self.driver, self.driver.session
-        options: dict[str, Any] = {"by": By("agent", run.agent), "run": run.id, "agent": run.agent}
-        options |= {"turn": f"{run.id}:{run.turn}", "provider_id": note.provider_id}
-        background = tool is not None and tool.background
-        if note.calls("call_agent") and note.mode == "background":
-            background, options = True, {**options, "background": True, "wake": "wake"}
-        args = note.args
-        if note.secret:  # what the log shows in their place is no arguments
-            args = (await self._given(note) or MASK.encode()).decode()
-        joined = self.parent is not None and not background
-        origin = self.parent.origin() if self.parent is not None and joined else TOP
+        run, session, by = self.run, self.driver.session, By("agent", self.run.agent)
+        turn, background = f"{run.id}:{run.turn}", tool is not None and tool.background
+        options = CallOptions(by, provider_id=note.provider_id, turn=turn, run=run.id, agent=run.agent)
+        if note.builtin == "call_agent" and note.mode == "background":
+            background, options = True, msgspec.structs.replace(options, background=True, wake="wake")
+        origin, caller = TOP, Caller(awaited=True, maker=self.log.lease)
         if self.parent is not None:
             await self.parent.meet()
-        maker = self.parent or self.log.lease
-        request = session._request(note.tool, args, options, id=note.id, origin=origin)
+            caller = Caller(awaited=True, maker=self.parent, parent=None if background else self.parent)
+            origin = TOP if background else self.parent.origin()
+        if note.secret or not note.args.isascii():
+            args = await secret_arguments.given(session, note) if note.secret else note.args
+            request = session._request(note.tool, args, options, id=note.id, origin=origin)
+        else:
+            arguments = note.args.encode().strip() or b"{}"
+            request = CallRequest(session, note.id, note.tool, arguments, self.log.clock.now(), options, origin)
         note.state = "open"
-        live = await session._accept(request, Caller(awaited=True, maker=maker, parent=self.parent if joined else None))
-        (self.parent or self.log.lease).heed()
-        note.tool = live.tool_id or note.tool
+        live = await session._accept(request, caller)
+        if self.parent is not None or self.log.lease.row is None:
+            (self.parent or self.log.lease).heed()
+        note.tool = live.tool_id or note.tool if live.admission.tool is None else live.admission.tool.id
         if live.result is not None:
-            driver.conversation.ended(note, live.result)
+            self.driver.conversation.ended(note, live.result)
         elif live.background:
-            driver.conversation.to_background(note)
-
-    async def _given(self, note: CallNote) -> bytes | None:
-        """The arguments that a model gave and nobody may see."""
-        session = self.driver.session
-        try:
-            return await session.pipeline.vault.kept(session.id, secret_id(note.id, GIVEN))
-        except SealedValue as error:
-            log.error("arguments of call %s cannot be read: %s", note.id, error)
-        return None
+            self.driver.conversation.to_background(note)
 
     async def _look(self) -> bool:
         """Looks up the calls that this process does not run; whether others are at work."""
@@ -335,21 +337,35 @@ class Loop:
     async def _conclude(self, agent: Agent) -> None:
         """All calls are done: the run goes on, with this agent or another, or ends."""
         run, reply, now = self.run, self.run.reply, self.log.clock.now()
-        if reply is None:  # another process has gone on with it, and asks the model itself
-            holder = self.parent or self.log.lease
-            await holder.make_sure()
-            holder.heed()
+        if reply is None:
+            await self._give_up()
             return
-        took, usage = round((now - run.turn_at) * 1000, 3), run.turn_usage.data()
-        turn = TurnFinished(run.id, run.turn, run.agent, _model_name(agent), usage, reply.finish, took)
-        if not reply.calls:
+        took, model = round((now - run.turn_at) * 1000, 3), agent.model if isinstance(agent.model, str) else None
+        turn = TurnFinished(run.id, run.turn, run.agent, model, run.turn_usage.data(), reply.finish, took)
+        if not reply.calls and (reply.finish == "length" or run.last_words or self.driver.conversation.queue):
             await self._answered(agent, reply, turn)
+        elif not reply.calls:
+            await self._end("answered", turn, answer=run.answer())
         elif any(note.steers for note in reply.calls):
             await self._steered(agent, turn)
-        elif (stop := stopped(agent.stop, run.course_now(now), agent.max_turns)) is None:
+        elif agent.stop or run.turns[run.agent] >= (agent.max_turns or math.inf):
+            await self._limited(agent, turn, now)
+        else:
+            await self._write(turn)
+
+    async def _give_up(self) -> None:
+        """Another process has gone on with the run, and asks the model itself."""
+        holder = self.parent or self.log.lease
+        await holder.make_sure()
+        holder.heed()
+
+    async def _limited(self, agent: Agent, turn: TurnFinished, now: float) -> None:
+        """Ends the run, or has it answer, where a limit of its agent is reached."""
+        stop = stopped(agent.stop, self.run.course_now(now), agent.max_turns)
+        if stop is None:
             await self._write(turn)
         elif agent.on_limit == "answer":
-            run.last_words = True
+            self.run.last_words = True
             await self._write(turn)
         else:
             await self._end("stopped", turn, code=stop[0], detail=stop[1])
@@ -386,21 +402,28 @@ class Loop:
     async def _handed(self, agent: Agent, note: CallNote) -> list[EventData]:
         assert note.result is not None and note.result.handover is not None
         scope, handover = self.driver.scope(self.run, self.run.agent), note.result.handover
-        summary = None
+        summary, request = None, None
         if handovers.policy_of(scope.agent, handover.to) == "summary":
-            summary = await self._summary(agent) or "Nobody could summarise what was said before."
+            text = await self._summary(agent)
+            request = None if text is None else await self._recorded()
+            summary = text or "Nobody could summarise what was said before."
             summary = context_window.with_placeholders(summary, self.run.line.view)
         requests = self._since(int(summary is not None))
-        return [handovers.event(scope, handover, note.id, summary, requests)]
+        handed = handovers.event(scope, handover, note.id, summary, requests)
+        return [msgspec.structs.replace(handed, request=request)]
 
     async def _summary(self, agent: Agent, view: Sequence[TranscriptItem] | None = None) -> str | None:
         """What the model of the agent says of the conversation, or of a part of it; None where it says nothing."""
         request = self.driver.request(self.run, agent)
         messages = request.messages if view is None else (request.messages[0], *rendered(view))
         request = replace(request, messages=(*messages, Message("user", SUMMARISE)), tools=())
+        seen = self.driver.conversation.seen
+        self._stream = stream = ReplyStream(self.log, self.run, self.run.turn, seen, self.parent, True)
+        stream.at = stream.now()
         try:
-            request = await self.driver.fitted(request, agent)
-            reply = await self._replied(ReplyStream(self.log, self.run, self.parent, silent=True), request, agent)
+            if any(message.parts for message in request.messages):
+                stream.files, request = await self.driver.fitted(request, agent, self.run)
+            reply = await self._replied(stream, request, agent)
         except ToolcribError as error:
             log.warning("agent %s could not summarise: %s", self.run.agent, error)
             return None
@@ -418,24 +441,25 @@ class Loop:
         kept = passed_within(view, most // 2)
         old = view[: len(view) - len(kept)]
         summary = await self._summary(agent, old) if len(old) > 1 else None
+        request = None if summary is None else await self._recorded()
         if summary is None and within is not None and any(item.role != "note" for item in old):
             summary = context_window.left_out(old)
         if summary is None:
             return False
         summary = context_window.with_placeholders(summary, old)
         first, last, requests = old[0].seq, old[-1].seq, self._since(1)
-        await self._write(Compacted(self.run.id, self.run.agent, first, last, summary, requests))
+        await self._write(Compacted(self.run.id, self.run.agent, first, last, summary, requests, request))
         return True
 
     async def _window(self, agent: Agent) -> int | None:
         try:
-            return await context_window.allowed(self.driver.model(agent), agent)
+            return await context_window.allowed(self.driver.model(agent, self.run), agent)
         except Exception as error:  # noqa: BLE001 - a model may be anybody's; one that cannot be had says so in its reply
             log.warning("agent %s: what its model takes is not known: %s", self.run.agent, error)
             return None
 
     async def _answered(self, agent: Agent, reply: TranscriptItem, turn: TurnFinished) -> None:
-        """The text is the answer, unless it was cut off or somebody has said something meanwhile."""
+        """The text may be no answer: it was cut off, or somebody has said something meanwhile."""
         run = self.run
         if reply.finish == "length" and run.cut < MOST_CUT:
             await self._write(turn)
@@ -447,14 +471,14 @@ class Loop:
         else:
             await self._end("answered", turn, answer=run.answer())
 
-    async def _end(self, reason: str, *before: EventData, **said: Any) -> None:
+    async def _end(self, reason: str, *before: EventData, **fields: Any) -> None:
         """Writes the one `run_finished` of the run, behind what ends with it."""
         run, driver = self.run, self.driver
         back: list[EventData] = []
         if reason == "answered" and run.back is not None and run.back in driver.registry(run):
             back.append(handovers.switch(run.agent, run.back, "returned", run.id))
         usage = run.usage.data()
-        ended = RunFinished(run=run.id, agent=run.agent, reason=reason, turns=run.turn, usage=usage, **said)
+        ended = RunFinished(run=run.id, agent=run.agent, reason=reason, turns=run.turn, usage=usage, **fields)
         await self._write(*before, *back, ended, read=run.parent is None)
         driver.forget(run)
         if driver.session.state.scoped:
@@ -471,11 +495,6 @@ class Loop:
             await self._end("cancelled")
 
 
-def _model_name(agent: Agent) -> str | None:
-    """The name of its model, where it has one."""
-    return agent.model if isinstance(agent.model, str) else None
-
-
 def _limit(run: AgentRun, agent: Agent, now: float) -> tuple[str, str]:
     course = run.course_now(now)
     return stopped(agent.stop, course._replace(turns=course.turns[:-1]), agent.max_turns) or ("max_rounds", "")
@@ -488,5 +507,5 @@ def waiting_for(driver: Driver, run: AgentRun) -> list[QueuedMessage]:
     return [
         one
         for one in driver.conversation.queue
-        if one.run is None and one.mode in ("steer", "collect") and not one.agent
+        if one.run is None and one.mode in ("steer", "collect") and not one.alone
     ]

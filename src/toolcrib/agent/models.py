@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -151,6 +151,10 @@ class Model(ABC):
         Raises:
             ModelError: it cannot be had; `rate_limited` and `unavailable` are tried again.
         """
+
+    def problems(self, settings: Mapping[str, Any]) -> Iterable[tuple[str | None, str, str | None]]:
+        """What can be said against its name (None) or a setting, without asking it: which, why, and what was meant."""
+        return ()
 
     async def window(self, settings: Mapping[str, Any]) -> int | None:
         """How many tokens it takes in one request; None where nobody knows."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from toolcrib.agent import scripts
-from toolcrib.agent.definition import Agent, SubAgent, Via
+from toolcrib.agent.definition import Agent, RunOverrides, SubAgent, Via
 from toolcrib.agent.files import SUFFIXES, AgentDefinition, FileParts, LineProblem, read_file
 from toolcrib.agent.problems import BadAgent, meant
 from toolcrib.errors import Refused
@@ -18,29 +18,20 @@ from toolcrib.policy import globs
 log = logging.getLogger("toolcrib.agent")
 
 
-class AgentRegistry(Mapping[str, Agent]):
-    """Agents by name, frozen: whoever holds it sees the same agents as long as it does.
+class AgentRegistry(dict[str, Agent]):
+    """Agents by name. Nobody changes it: whoever holds it sees the same agents as long as it does.
 
     Raises:
         BadAgent: a name is used twice, or a sub-agent does not exist.
     """
 
     def __init__(self, agents: Iterable[Agent] = ()) -> None:
-        found = [_of_program(agent) for agent in agents]
-        self._agents = {one.agent.name: one.agent for one in found if one.agent is not None}
-        problems, warnings = _together(found)
+        definitions = [_of_program(agent) for agent in agents]
+        super().__init__({one.agent.name: one.agent for one in definitions if one.agent is not None})
+        problems, warnings = _together(definitions)
         self.warnings = warnings
         if problems:
             raise BadAgent((), [f"Agent {line.text}" for line in problems])
-
-    def __getitem__(self, name: str) -> Agent:
-        return self._agents[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._agents)
-
-    def __len__(self) -> int:
-        return len(self._agents)
 
     def choose(self, name: str) -> Agent:
         """Return the agent that a person asks for.
@@ -51,7 +42,7 @@ class AgentRegistry(Mapping[str, Agent]):
         Raises:
             Refused: `not_found`, there is no such agent.
         """
-        agent = self._agents.get(name)
+        agent = self.get(name)
         if agent is None:
             raise Refused("not_found", f"There is no agent '{name}'{meant(name, self)}")
         return agent
@@ -59,13 +50,19 @@ class AgentRegistry(Mapping[str, Agent]):
     def replaced(self, agent: Agent) -> AgentRegistry:
         """The same agents, but for one; what they say of each other is not looked at again."""
         other = AgentRegistry()
-        other._agents = {**self._agents, agent.name: agent}
+        other.update(self, **{agent.name: agent})
+        return other
+
+    def overridden(self, overrides: RunOverrides) -> AgentRegistry:
+        """The same agents, as a run has them that was given something else than their definitions say."""
+        other = AgentRegistry()
+        other.update({name: agent.overridden(overrides) for name, agent in self.items()})
         return other
 
     def reached(self, agent: Agent, via: Via) -> dict[str, SubAgent]:
         """The agents that one may reach by that way, by name."""
-        found = ((name, agent.sub_agent(name, via)) for name in self)
-        return {name: how for name, how in found if how is not None}
+        routes = ((name, agent.sub_agent(name, via)) for name in self)
+        return {name: how for name, how in routes if how is not None}
 
 
 def load(*places: str | PathLike[str]) -> AgentRegistry:
@@ -167,29 +164,29 @@ class AgentLibrary:
     """
 
     def __init__(self, agents: Iterable[Any] = ()) -> None:
-        given = list(agents)
-        self._own = [one for one in given if isinstance(one, Agent)]
-        self._places = [Path(one) for one in given if not isinstance(one, Agent)]
+        entries = list(agents)
+        self._own = [one for one in entries if isinstance(one, Agent)]
+        self.places = [Path(one) for one in entries if not isinstance(one, Agent)]
         self.problems: tuple[str, ...] = ()
         self.definitions: list[AgentDefinition] = []
         self._stamp = self._look()
-        self._registry = self._load()
+        self.current = self._load()
 
     @property
     def registry(self) -> AgentRegistry:
         """The agents of now."""
-        if self._places and (stamp := self._look()) != self._stamp:
+        if self.places and (stamp := self._look()) != self._stamp:
             self._stamp = stamp
             try:
-                self._registry, self.problems = self._load(), ()
+                self.current, self.problems = self._load(), ()
             except BadAgent as error:
                 self.problems = error.lines
                 log.warning("the agents stay as they were, since files have errors:\n%s", error)
-        return self._registry
+        return self.current
 
     def _load(self) -> AgentRegistry:
         own = [_of_program(agent) for agent in self._own]
-        definitions = [*(read_file(path, shown) for path, shown in _paths(self._places)), *own]
+        definitions = [*(read_file(path, shown) for path, shown in _paths(self.places)), *own]
         registry = _made(definitions)
         self.definitions = definitions
         for warning in registry.warnings:
@@ -198,7 +195,7 @@ class AgentLibrary:
 
     def _look(self) -> list[tuple[str, int, int]]:
         stamps = []
-        for path, shown in _paths(self._places):
+        for path, shown in _paths(self.places):
             try:
                 stat = path.stat()
             except OSError:

@@ -8,7 +8,6 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from toolcrib._call.request import hidden, undressed
 from toolcrib.agent.attachments import without_files
 from toolcrib.agent.definition import Agent
 from toolcrib.agent.models import (
@@ -16,6 +15,7 @@ from toolcrib.agent.models import (
     RETRIED,
     CompletionRequest,
     Finish,
+    MediaIntake,
     Model,
     ModelCall,
     ModelError,
@@ -25,10 +25,6 @@ from toolcrib.agent.models import (
     Usage,
 )
 from toolcrib.events import ReasoningStreamed, TextStreamed
-from toolcrib.schema import BadArguments
-from toolcrib.schema.problems import ArgumentProblem
-from toolcrib.schema.redaction import MASK, without
-from toolcrib.tool import Tool
 
 if TYPE_CHECKING:
     from toolcrib._call.live_call import LiveCall
@@ -63,19 +59,28 @@ class ModelReply:
     kept: dict[str, Any] | None = None
 
 
+@dataclass(slots=True)
 class ReplyStream:
-    """Tells readers what a model says while it speaks; pieces that come close together are one event."""
+    """Tells readers what a model says while it speaks; pieces that come close together are one event.
 
-    def __init__(self, log: RunLog, run: AgentRun, maker: LiveCall | None = None, *, silent: bool = False) -> None:
-        self._log = log
-        self._run = run
-        self._maker = maker
-        self._turn = run.turn
-        self._silent = silent
-        self._pieces: list[tuple[type[Streamed], str]] = []
-        self._timer: asyncio.TimerHandle | None = None
-        self.told = False
-        self.asked = 0
+    `request` is what the model was asked, of events up to `seq`; `files` is what it takes of files, where these
+    had any, `bare` tells that it refused them, and `at` when it was asked again.
+    """
+
+    _log: RunLog
+    _run: AgentRun
+    _turn: int
+    seq: int
+    _maker: LiveCall | None = None
+    _silent: bool = False
+    _pieces: list[tuple[type[Streamed], str]] = field(default_factory=list)
+    _timer: asyncio.TimerHandle | None = None
+    streamed: bool = False
+    requests: int = 0
+    request: CompletionRequest | None = None
+    files: MediaIntake | None = None
+    at: float | None = None
+    bare: bool = False
 
     def add(self, kind: type[Streamed], piece: str) -> None:
         """The next piece; a model whose call is another process's is not listened to any more."""
@@ -92,7 +97,7 @@ class ReplyStream:
 
     def _flush(self) -> None:
         for data in self.rest():
-            self.told = True
+            self.streamed = True
             self._log.put(data, self._run, self._maker)
 
     def rest(self) -> list[Streamed]:
@@ -100,6 +105,10 @@ class ReplyStream:
         self.hush()
         pieces, self._pieces = self._pieces, []
         return [kind(self._run.id, self._turn, piece) for kind, piece in pieces]
+
+    def now(self) -> float:
+        """The time by the clock of the log."""
+        return self._log.clock.now()
 
     def hush(self) -> None:
         """Nothing more is told by itself."""
@@ -111,39 +120,51 @@ class ReplyStream:
 async def replied(stream: ReplyStream, model: Model, request: CompletionRequest, agent: Agent) -> ModelReply:
     """The reply of a model; one that could not be had is tried again, and an empty one asked for once more.
 
-    A request with files that is refused is made once more without them: one file that a provider does not read would
-    else end every later turn of the conversation too.
-
     Raises:
         ModelError: it cannot be had.
     """
     retries = agent.model_settings.get("retries", RETRIES)
     empty = False
     while True:
-        stream.asked += 1
+        stream.requests, stream.request = stream.requests + 1, request
         try:
             reply = await _whole(stream, model, request)
         except ModelError as error:
             stream.hush()
-            bare = without_files(request, REFUSED) if error.code in UNREADABLE and not stream.told else None
-            if bare is not None:
-                log.warning("agent %s: asked again without files: %s", agent.name, error.message)
-                request = bare
-                continue
-            after = error.retry_after or 0.0
-            if error.code not in RETRIED or retries <= 0 or stream.told or after > PATIENCE_S:
-                raise
-            retries -= 1
-            stream.rest()
-            backoff: float = agent.model_settings.get("backoff_s", BACKOFF_S) * 2 ** (stream.asked - 1)
-            await asyncio.sleep(max(backoff, after))
-            continue
+            request, retries = await _retried(stream, request, agent, error, retries)
+            stream.at = stream.now()
         except BaseException:
             stream.hush()
             raise
-        if reply.text or reply.calls or empty:
-            return reply
-        empty = True
+        else:
+            if reply.text or reply.calls or empty:
+                return reply
+            empty, stream.at = True, stream.now()
+
+
+async def _retried(
+    stream: ReplyStream, request: CompletionRequest, agent: Agent, error: ModelError, retries: int
+) -> tuple[CompletionRequest, int]:
+    """Returns when a model that could not reply may be asked again, with what it is asked then and how often still.
+
+    A request with files that is refused is made once more without them: one file that a provider does not read would
+    else end every later turn of the conversation too.
+
+    Raises:
+        ModelError: it may not.
+    """
+    bare = without_files(request, REFUSED) if error.code in UNREADABLE and not stream.streamed else None
+    if bare is not None:
+        log.warning("agent %s: asked again without files: %s", agent.name, error.message)
+        stream.bare = True
+        return bare, retries
+    after = error.retry_after or 0.0
+    if error.code not in RETRIED or retries <= 0 or stream.streamed or after > PATIENCE_S:
+        raise error
+    stream.rest()
+    backoff: float = agent.model_settings.get("backoff_s", BACKOFF_S) * 2 ** (stream.requests - 1)
+    await asyncio.sleep(max(backoff, after))
+    return request, retries - 1
 
 
 async def _whole(stream: ReplyStream, model: Model, request: CompletionRequest) -> ModelReply:
@@ -175,20 +196,3 @@ async def _closable(deltas: Any) -> Any:
     """An iterator that is no generator, as one that can be closed."""
     async for delta in deltas:
         yield delta
-
-
-def visible_arguments(tool: Tool | None, arguments: bytes) -> Any:
-    """The arguments of a model as anybody may see them; None where there is nothing to hide."""
-    topic, problems = "", list[ArgumentProblem]()
-    if tool is not None and tool.hidden is not None:
-        arguments, topic = undressed(tool, arguments, "")
-        try:
-            tool.parse(arguments)
-        except BadArguments as error:
-            problems = error.problems
-        except Exception:  # noqa: BLE001 - a type of the tool may raise whatever it likes; the call itself will tell
-            problems = [ArgumentProblem("", "value", "")]
-    shown, texts = hidden(tool, arguments, (), problems)
-    if shown == MASK:
-        return {}
-    return {"topic": without(texts, topic), **shown} if topic and isinstance(shown, dict) else shown

@@ -2,39 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from toolcrib.agent.definition import Agent
 from toolcrib.agent.files import AgentDefinition, LineProblem
+from toolcrib.agent.models import Model, ModelError
 from toolcrib.agent.registry import AgentLibrary
 from toolcrib.agent.selection import selects
+from toolcrib.agent.templates import names_in
+from toolcrib.errors import Refused
 from toolcrib.findings import Finding
 from toolcrib.policy import DataOrigin
 from toolcrib.policy.loader import load
 from toolcrib.schema import nearest
 from toolcrib.tool import Tool
 
+FindModel = Callable[[Agent], Model]
 SELECTING = ("tools", "exclude", "always")
 
 
-def review(definitions: Iterable[AgentDefinition], tools: Sequence[Tool]) -> list[Finding]:
-    """Return what is wrong with agents that load, held against these tools."""
+def review(definitions: Iterable[AgentDefinition], tools: Sequence[Tool], find: FindModel) -> list[Finding]:
+    """Return what is wrong with agents that load, held against these tools and the models that `find` finds."""
     return [
         one
         for definition in definitions
         if definition.agent is not None
-        for one in (*_selectors(definition, definition.agent, tools), *_policy(definition, definition.agent, tools))
+        for one in _agent(definition, definition.agent, tools, find)
     ]
 
 
-def review_library(library: AgentLibrary, tools: Sequence[Tool]) -> list[Finding]:
+def _agent(definition: AgentDefinition, agent: Agent, tools: Sequence[Tool], find: FindModel) -> Iterator[Finding]:
+    yield from _selectors(definition, agent, tools)
+    yield from _policy(definition, agent, tools)
+    yield from _model(definition, agent, find)
+    for name in agent.vars:
+        if name not in names_in(agent.instructions):
+            problem = f"Agent '{agent.name}': vars: '{name}' is nowhere in its instructions"
+            yield _at(definition, ("vars", name), Finding("NO_PLACEHOLDER", "warning", problem, "agents"))
+
+
+def _model(definition: AgentDefinition, agent: Agent, find: FindModel) -> Iterator[Finding]:
+    """A model that nobody has, and settings that a model of a provider does not have."""
+    try:
+        model = find(agent)
+    except (Refused, ModelError) as error:
+        finding = Finding("NO_MODEL", "warning", f"Agent '{agent.name}': model: {error}", "agents")
+        yield _at(definition, ("model",), finding)
+        return
+    for key, problem, close in model.problems(agent.model_settings):
+        place = ("model",) if key is None else ("model_settings", key)
+        text = f"Agent '{agent.name}': {'.'.join(map(str, place))}: {problem}"
+        yield _at(definition, place, Finding("NO_MODEL", "warning", text, "agents", nearest=close))
+
+
+def review_library(library: AgentLibrary, tools: Sequence[Tool], find: FindModel) -> list[Finding]:
     """Return what is wrong with the agents of now; and why changed files were not taken."""
     warnings = of_lines(library.registry.warnings, "warning")
     stale = [
         Finding("BAD_AGENT", "error", f"{line} (the agents stay as they were)", "agents") for line in library.problems
     ]
-    return [*stale, *warnings, *review(library.definitions, tools)]
+    return [*stale, *warnings, *review(library.definitions, tools, find)]
 
 
 def of_lines(lines: Iterable[LineProblem], severity: str) -> list[Finding]:
@@ -57,9 +85,13 @@ def _selectors(definition: AgentDefinition, agent: Agent, tools: Sequence[Tool])
     for key in SELECTING:
         for number, selector in enumerate(getattr(agent, key)):
             if selector != "*" and not any(selects(selector, id) for id in ids):
-                told = f"Agent '{agent.name}': {key}: '{selector}' selects no tool"
+                problem = f"Agent '{agent.name}': {key}: '{selector}' selects no tool"
                 close = _nearest(selector, tools)
-                yield _at(definition, (key, number), Finding("NO_SELECTION", "warning", told, "agents", nearest=close))
+                finding = Finding("NO_SELECTION", "warning", problem, "agents", nearest=close)
+                yield _at(definition, (key, number), finding)
+            elif key == "always" and not any(selects(selector, id) and agent.has(id) for id in ids):
+                problem = f"Agent '{agent.name}': always: '{selector}' selects no tool that the agent has"
+                yield _at(definition, (key, number), Finding("NO_SELECTION", "warning", problem, "agents"))
 
 
 def _nearest(selector: str, tools: Sequence[Tool]) -> str | None:

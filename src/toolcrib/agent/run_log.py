@@ -10,16 +10,20 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from toolcrib._call.live_call import LiveCall
 from toolcrib.agent.attachments import MessageContent
 from toolcrib.agent.conversation import AgentRun, Conversation
+from toolcrib.agent.definition import RunOverrides
 from toolcrib.agent.transcript import CallNote
 from toolcrib.errors import StoreError, ToolcribError
 from toolcrib.events import EventData, MessageAdded, MessageQueued, RunFinished
-from toolcrib.store import Conflict, Draft, Row, Write, draft
+from toolcrib.store import Conflict, Draft, Row, State, Write, draft
+from toolcrib.store.codec import PAGE_BYTES
 
 if TYPE_CHECKING:
     from toolcrib.session import Session
@@ -29,6 +33,9 @@ ALL = 100_000
 MODEL = "model"
 """The cursor that tells which results the model has read."""
 
+_run_id = "run:{}:{}".format
+"""Gives the id of the lease of a run, by its session and its number there."""
+
 
 class LeaseLost(ToolcribError):
     """Another process goes on with the run; nothing was written."""
@@ -36,7 +43,7 @@ class LeaseLost(ToolcribError):
 
 def run_lease(session: Session, number: int, key: str | None = None) -> Row:
     """The lease of the run of that number, held by this process; `key` is that of the message that begins it."""
-    return _lease(session, f"run:{session.id}:{number}", "run", key)
+    return _lease(session, _run_id(session.id, number), "run", key)
 
 
 def message_lease(session: Session, id: str, key: str | None = None) -> Row:
@@ -46,7 +53,7 @@ def message_lease(session: Session, id: str, key: str | None = None) -> Row:
 
 def end_of(session: Session, run: str) -> Row:
     """What one process alone can write: that a run has ended whose call ended without it."""
-    return _lease(session, f"run:{session.id}:{run}", "run", None).but(state="ended")
+    return _lease(session, _run_id(session.id, run), "run", None).but(state="ended")
 
 
 def message_id(key: str) -> str:
@@ -63,29 +70,22 @@ def _lease(session: Session, id: str, kind: str, key: str | None) -> Row:
 class Lease:
     """The lease on the foreground run of a session, as far as this process holds it."""
 
+    in_body = True  # calls are made under it
+
     def __init__(self, session: Session) -> None:
         self._session = session
         self._store = session.crib.store
-        self._row: Row | None = None
-
-    @property
-    def held(self) -> bool:
-        """True if this process holds it, as far as it knows."""
-        return self._row is not None
-
-    @property
-    def in_body(self) -> bool:
-        """True if calls are made under it."""
-        return self._row is not None
+        self.row: Row | None = None
+        """It as this process holds it, as far as it knows; None where it does not."""
 
     def guard(self, write: Write, on_conflict: Callable[[Conflict], None]) -> None:
         """Has the store refuse a call of the run once another process goes on with it."""
-        if self._row is not None:
-            write.holder, write.on_conflict = (self._row.id, self._row.attempt), on_conflict
+        if self.row is not None:
+            write.holder, write.on_conflict = (self.row.id, self.row.attempt), on_conflict
 
     def fence(self, row: Row | None) -> None:
         """Another process goes on with the run."""
-        self._row = None
+        self.row = None
 
     def heed(self) -> None:
         """Stop here unless this process holds it.
@@ -93,19 +93,19 @@ class Lease:
         Raises:
             LeaseLost: it does not.
         """
-        if self._row is None:
+        if self.row is None:
             raise LeaseLost("Another process goes on with the run")
 
     async def make_sure(self) -> None:
         """Look whether another process has taken it. While the store is away its own guards have to do."""
-        mine = self._row
+        mine = self.row
         if mine is None:
             return
         try:
             row = await self._store.call(mine.id)
         except StoreError:
             return
-        if self._row is mine and (row is None or (row.state, row.attempt) != (mine.state, mine.attempt)):
+        if self.row is mine and (row is None or (row.state, row.attempt) != (mine.state, mine.attempt)):
             self.fence(row)
 
     async def end(self, write: Write, run: str) -> None:
@@ -124,15 +124,17 @@ class Lease:
         write.row = row
         if await self._store.commit(write) is not None:
             return False
-        self._row = row
+        self.row = row
         return True
+
+    def holds(self, run: AgentRun) -> bool:
+        """True if it is that run which this process holds."""
+        return self.row is not None and self.row.id == _run_id(self._session.id, run.number)
 
     async def take(self, run: AgentRun) -> bool:
         """Takes the lease of a run unless a living process holds it; whether this process has it now."""
         new = run_lease(self._session, run.number)
-        if self._row is not None and self._row.id == new.id:
-            return True
-        self._row = None
+        self.row = None
         row = await self._store.call(new.id)
         if row is not None:
             if row.state == "ended" or await self._elsewhere(row):
@@ -141,7 +143,7 @@ class Lease:
         write = Write(self._session.id, [], new, None if row is None else (row.state, row.attempt))
         if await self._store.commit(write) is not None:
             return False
-        self._row = new
+        self.row = new
         return True
 
     async def _elsewhere(self, row: Row) -> bool:
@@ -155,38 +157,44 @@ class Lease:
         Raises:
             LeaseLost: it does not hold it any more.
         """
-        self.heed()
-        row = self._row
-        assert row is not None
-        kinds = {event[2] for event in write.events}
-        after = row.but(state="ended" if "run_finished" in kinds else "released" if "run_waiting" in kinds else "held")
-        self._guard(write, row, after)
-        if await self._store.commit(write) is not None:
-            self._row = None
+        row, kind = self.row, write.events[-1][2]
+        if row is None:
             raise LeaseLost("Another process goes on with the run")
-        self._row = after if after.state == "held" else None
+        state: State = "ended" if kind == "run_finished" else "released" if kind == "run_waiting" else "held"
+        write.row, write.expect = replace(row, state=state), (row.state, row.attempt)
+        if await self._store.commit(write) is not None:
+            self.row = None
+            raise LeaseLost("Another process goes on with the run")
+        self.row = write.row if state == "held" else None
 
     def put(self, draft: Draft) -> None:
         """Writes an event of the run soon; nothing, where another process has it by then."""
-        if self._row is not None:
+        if self.row is not None:
             write = Write(self._session.id, [draft])
-            self._guard(write, self._row, self._row)
+            self._guard(write, self.row, self.row)
             self._store.put(write)
 
     def release(self) -> None:
         """Leaves the run to whoever opens the session next, or brings what it waits for."""
-        if self._row is not None:
+        if self.row is not None:
             write = Write(self._session.id, [])
-            self._guard(write, self._row, self._row.but(state="released"))
+            self._guard(write, self.row, self.row.but(state="released"))
             self._store.put(write)
-            self._row = None
+            self.row = None
 
     def _guard(self, write: Write, before: Row, after: Row) -> None:
         write.row, write.expect = after, (before.state, before.attempt)
 
 
 class RunLog:
-    """Reads the log of one session into a `Conversation`, appends to it, and wakes whoever waits for it to change."""
+    """Reads the log of one session into a `Conversation`, appends to it, and wakes whoever waits for it to change.
+
+    Of calls that this process runs it is told directly; their events are read only where others may run them: by an
+    engine, or while another process may go on with the run.
+
+    Events of a run in the foreground are written only as long as this process holds its lease; those that the body of a
+    call causes, its maker, only as long as it holds that call; the end of a run that lost its call, once.
+    """
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -197,65 +205,66 @@ class RunLog:
         self.changes = 0
         self._reading = asyncio.Lock()
         self._read = False
-        self._waiters: list[asyncio.Future[None]] = []
+        self._change = asyncio.Event()
 
     async def catch_up(self, *, whole: bool = False) -> None:
-        """Takes in what the log says by now; with `whole` all of it.
-
-        Of calls that this process runs it is told directly; their events are read only where others may run them: by an
-        engine, or while another process may go on with the run.
-        """
+        """Takes in what the log says by now; with `whole` all of it."""
         async with self._reading:
             if not self._read:
                 await self.store.flush()
-            whole = whole or not self._read or not self.lease.held or self.session.pipeline.engine is not None
-            call = None if whole else ""
-            while page := await self.store.read(self.session.id, self.conversation.seen, limit=PAGE, call=call):
+            whole = whole or not self._read or self.lease.row is None or self.session.pipeline.engine is not None
+            call, more = None if whole else "", True
+            while more:
+                page = await self.store.read(self.session.id, self.conversation.seen, limit=PAGE, call=call)
                 for event in page:
                     self.conversation.advance(event)
+                more = len(page) == PAGE or sum(len(event.json) for event in page) > PAGE_BYTES // 2
             self._read = True
 
     async def write(
-        self,
-        *events: EventData,
-        run: AgentRun | None = None,
-        read: bool = False,
-        maker: LiveCall | None = None,
+        self, *events: EventData, run: AgentRun | None = None, read: bool = False, maker: LiveCall | None = None
     ) -> None:
         """Appends events in one piece, and takes them in; with `read` the cursor of the model moves with them.
-
-        Those of a `run` in the foreground are written only as long as this process holds its lease; those that the body
-        of a call causes, its `maker`, only as long as it holds that call; the end of a run that lost its call, once.
 
         Raises:
             LeaseLost: another process goes on with the run.
             Stopped: another process has the call.
         """
         write = await self._write(events, read)
-        if maker is not None:
-            await _commit(write, maker)
-        elif run is not None and run.parent is None:
+        if maker is None and run is not None and run.parent is None:
             await self.lease.commit(write)
+        else:
+            await self._commit(write, run, maker)
+        await self._written(events)
+
+    async def _commit(self, write: Write, run: AgentRun | None, maker: LiveCall | None) -> None:
+        if maker is not None:
+            await maker.meet()
+            maker.hold(write)
+            conflict = await self.store.commit(write)
+            if conflict is not None:
+                maker.fence(conflict.row)
+                maker.heed()
         elif run is not None:
             await self.lease.end(write, run.id)
         else:
             await self.store.commit(write)
-        await self._written(events)
 
-    async def begin(self, number: int, key: str | None, events: Iterable[EventData]) -> bool:
+    async def begin(self, number: int, key: str | None, events: Sequence[EventData]) -> bool:
         """Starts the run of that number in the foreground; False where another process has, or the key was used."""
-        events = tuple(events)
         write = await self._write(events, read=True)
-        if not await self.lease.begin(write, number, key):
-            return False
-        await self._written(events)
-        return True
+        began = await self.lease.begin(write, number, key)
+        if began:
+            await self._written(events)
+        return began
 
-    async def queue(self, mode: str, content: MessageContent, key: str | None, agent: str | None) -> int | None:
+    async def queue(
+        self, mode: str, content: MessageContent, key: str | None, agent: str | None, overrides: RunOverrides
+    ) -> int | None:
         """Queues a message, which this process has to see to; its number, or None where its key was used."""
         id = self.session.pipeline.new_id() if key is None else message_id(key)
         row = message_lease(self.session, id, key)
-        events = [MessageQueued(mode, content.text, key, agent, id=id, parts=content.parts)]
+        events = [MessageQueued(mode, content.text, key, agent, id=id, parts=content.parts, **overrides._asdict())]
         write = await self._write(events, read=False)
         write.row = row
         if await self.store.commit(write) is not None:
@@ -263,43 +272,48 @@ class RunLog:
         await self._written(events)
         return row.accepted_seq
 
-    async def _write(self, events: Iterable[EventData], read: bool) -> Write:
-        messages = [one for one in events if isinstance(one, MessageAdded)]
-        shown = {call for one in messages for call in one.results or ()}
-        cursor = (MODEL, await self._read_up_to(shown)) if read else None
-        now = self.clock.now()
-        write = Write(self.session.id, [draft(now, None, one) for one in events])
-        write.cursor = cursor
-        over = [self.conversation.runs.get(one.run) for one in events if isinstance(one, RunFinished)]
+    async def _write(self, events: Sequence[EventData], read: bool) -> Write:
+        cursor = (MODEL, await self._read_up_to(events)) if read else None
+        now, last = self.clock.now(), events[-1]
+        write = Write(self.session.id, [(now, None, one.kind, one) for one in events], cursor=cursor)
+        run = self.conversation.runs.get(last.run) if isinstance(last, RunFinished) else None
         # What a model gave to calls that never began is not needed any more.
-        write.forgets = tuple(
-            note.id for run in over if run is not None for note in run.notes if note.secret and note.state == "new"
-        )
+        notes = () if run is None else run.notes
+        write.forgets = tuple([note.id for note in notes if note.secret and note.state == "new"])
         return write
 
-    async def _written(self, events: Iterable[EventData]) -> None:
-        taken = {one.queued for one in events if isinstance(one, MessageAdded) and one.queued is not None}
-        for one in self.conversation.queue if taken else ():
-            if one.seq in taken and one.id is not None:
-                self.settle(message_lease(self.session, one.id, one.key))
+    async def _written(self, events: Sequence[EventData]) -> None:
+        if self.conversation.queue:
+            self._settle(events)
         await self.catch_up()
         self.notify()
+
+    def _settle(self, events: Sequence[EventData]) -> None:
+        taken = {one.queued for one in events if isinstance(one, MessageAdded) and one.queued is not None}
+        for one in self.conversation.queue:
+            if one.seq in taken and one.id is not None:
+                self.settle(message_lease(self.session, one.id, one.key))
 
     def settle(self, message: Row) -> None:
         """A run has taken a message: nobody has to see to it any more."""
         ended = Write(self.session.id, [], message.but(state="ended"), ("held", message.attempt))
         self.store.put(ended)
 
-    async def _read_up_to(self, shown: set[str]) -> int:
-        """How far its model has read when these results are shown to it: up to the first that it has not seen."""
+    async def _read_up_to(self, events: Sequence[EventData]) -> int:
+        """How far its model has read when these events are written: up to the first result that it has not seen."""
         read = await self.store.cursor(self.session.id, MODEL)
         for row in await self.store.calls(self.session.id, done_after=read, limit=ALL):
-            note = self.conversation.calls.get(row.id)
-            shown_before = note is not None and note.state == "done" and row.id not in self.conversation.late
-            if row.background and row.id not in shown and not shown_before:
+            if row.background and not self._shown(row.id, events):
                 break
             read = row.done_seq or read
         return read
+
+    def _shown(self, call: str, events: Sequence[EventData]) -> bool:
+        """True if the model has read the result of a call in the background, or does with these events."""
+        if any(call in (one.results or ()) for one in events if isinstance(one, MessageAdded)):
+            return True
+        note = self.conversation.calls.get(call)
+        return note is not None and note.state == "done" and call not in self.conversation.late
 
     def put(self, data: EventData, run: AgentRun | None, maker: LiveCall | None) -> None:
         """Appends an event soon, behind what was written before, on the conditions of `write`."""
@@ -329,24 +343,21 @@ class RunLog:
     def notify(self) -> None:
         """Something happened."""
         self.changes += 1
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        before, self._change = self._change, asyncio.Event()
+        before.set()
 
     async def changed(self, since: int, *, outside: bool = False) -> None:
         """Returns when something has happened since; with `outside` also when another process wrote something."""
-        if self.changes != since:
-            return
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
-        if not outside:
-            await waiter
-            return
+        if self.changes == since:
+            await (self._changed_somewhere() if outside else self._change.wait())
+
+    async def _changed_somewhere(self) -> None:
+        here = asyncio.ensure_future(self._change.wait())
         other = asyncio.ensure_future(self.store.wait(self.session.id, self.conversation.seen))
         try:
-            await asyncio.wait({waiter, other}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({here, other}, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            here.cancel()
             other.cancel()
 
     def take_call(self, live: LiveCall) -> None:
@@ -366,12 +377,3 @@ class RunLog:
             )
         elif live.row is not None and live.row.state == "waiting":
             note.state, note.question = "waiting", live.row.question
-
-
-async def _commit(write: Write, maker: LiveCall) -> None:
-    await maker.meet()
-    maker.hold(write)
-    conflict = await maker.pipeline.store.commit(write)
-    if conflict is not None:
-        maker.fence(conflict.row)
-        maker.heed()

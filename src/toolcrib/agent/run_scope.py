@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from toolcrib._call.live_call import LiveCall
@@ -24,15 +25,15 @@ if TYPE_CHECKING:
     from toolcrib.agent.toolset import Toolset
 
 
+@dataclass(slots=True)
 class RunScope:
-    """One agent in one run."""
+    """One agent in one run, which is as it is `now`."""
 
-    def __init__(self, driver: Driver, run: AgentRun, agent: Agent) -> None:
-        self.driver = driver
-        self.now = run
-        self.agent = agent
-        self._toolset: Toolset | None = None
-        self._view: RunView | None = None
+    driver: Driver
+    now: AgentRun
+    agent: Agent
+    _toolset: Toolset | None = None
+    _view: RunView | None = None
 
     @property
     def toolset(self) -> Toolset:
@@ -53,7 +54,7 @@ class RunScope:
 
     def tool(self, request: CallRequest) -> Tool | None:
         """What the agent selected and its session allows; a tool that it runs may also call what the session has."""
-        if request.by.kind == "tool":
+        if request.options.by.kind == "tool":
             return self.driver.session.tool(request.name) or self.toolset.callable.get(request.name)
         return self.toolset.callable.get(request.name)
 
@@ -84,7 +85,7 @@ class RunScope:
         return handovers.gated(self, result)
 
 
-class NarrowedPolicy:
+class NarrowedPolicy(Policy):
     """A policy of anybody's making, within which that of an agent holds."""
 
     def __init__(self, outer: Policy, inner: Policy) -> None:
@@ -94,9 +95,9 @@ class NarrowedPolicy:
         """The strictest verdict."""
         return strictest([policy.decide(session, tool, arguments) for policy in self._both])
 
-    def needs_origins(self, tool: Tool) -> bool:
+    def needs_origins(self, tool: Tool, in_run: bool) -> bool:
         """True if one of them asks where values come from."""
-        return any(needs(tool) for policy in self._both if (needs := getattr(policy, "needs_origins", None)))
+        return any(policy.needs_origins(tool, in_run) for policy in self._both)
 
 
 def narrowed(outer: Policy, agent: Agent, folders: Any) -> Policy:

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from toolcrib._call.live_call import LiveCall
 from toolcrib._call.request import CallRequest
 from toolcrib.agent import builtins
 from toolcrib.agent.conversation import RunOutcome
-from toolcrib.agent.definition import Agent
+from toolcrib.agent.definition import NO_OVERRIDES, Agent, RunOverrides
 from toolcrib.agent.driver import Driver
-from toolcrib.agent.models import CompletionRequest, Model
+from toolcrib.agent.loop import Loop
+from toolcrib.agent.models import CompletionRequest, Model, ModelError
 from toolcrib.agent.providers import Providers
 from toolcrib.agent.recovery import take_over
 from toolcrib.agent.registry import AgentLibrary, AgentRegistry
 from toolcrib.agent.review import review_library
 from toolcrib.agent.run_log import PAGE
 from toolcrib.agent.run_scope import RunScope
+from toolcrib.agent.scripted_model import ScriptedModel
 from toolcrib.errors import Refused
 from toolcrib.events import TurnStarted
 from toolcrib.findings import Finding
@@ -29,7 +31,12 @@ from toolcrib.tool import Tool
 
 if TYPE_CHECKING:
     from toolcrib.crib import Crib
+    from toolcrib.policy import Policy
     from toolcrib.sandbox.scripts import ScriptRunner
+
+
+SCRIPT = "script:"
+"""Before the path of a file that says what a model says, in the name of a model that a run was given."""
 
 
 class Agents:
@@ -57,14 +64,17 @@ class Agents:
         self._crib: Crib | None = None
         self._providers = models if isinstance(models, Providers) else Providers()
         self._default = default
+        self.overrides: RunOverrides = NO_OVERRIDES
+        self._scripts: dict[str, ScriptedModel] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self.patient: set[LiveCall] = set()
+        self.loop: type[Loop] = Loop
         self.registry.choose(self.default)
 
     @property
     def registry(self) -> AgentRegistry:
         """The agents of now."""
-        return self._library.registry
+        return self._library.registry if self._library.places else self._library.current
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -73,7 +83,7 @@ class Agents:
 
     def findings(self, tools: Iterable[Tool]) -> list[Finding]:
         """What is wrong with the agents, held against these tools."""
-        return review_library(self._library, tuple(tools))
+        return review_library(self._library, tuple(tools), self.model_of)
 
     @property
     def default(self) -> str:
@@ -102,6 +112,31 @@ class Agents:
             return None
         return self._models.get(name) if isinstance(self._models, Mapping) else self._models(name)
 
+    def chosen(self, name: str) -> Model:
+        """The model that a run was given by name, in place of those of its agents; `script:` is that of a file.
+
+        Raises:
+            ModelError: there is none.
+        """
+        if not name.startswith(SCRIPT):
+            return self.named(name) or self._providers(name)
+        if name not in self._scripts:
+            try:
+                self._scripts[name] = ScriptedModel.load(name.removeprefix(SCRIPT))
+            except (OSError, ValueError, TypeError, AttributeError, LookupError) as error:
+                raise ModelError("unavailable", f"{name} cannot be read: {error}") from None
+        return self._scripts[name]
+
+    def override(self, *, model: str | None = None, max_turns: int | None = None) -> None:
+        """From now on runs that begin here take these in place of what the definitions of their agents say.
+
+        Raises:
+            ModelError: there is no such model.
+        """
+        if model is not None:
+            self.chosen(model)
+        self.overrides = RunOverrides(model, max_turns)
+
     # What the crib tells
 
     def driver(self, session: Session) -> Driver:
@@ -118,6 +153,10 @@ class Agents:
     def start(self, crib: Crib) -> None:
         """From now on takes up what dead processes have left, until it is stopped."""
         self._crib = crib
+        if crib.pipeline.spans is not None:
+            from toolcrib.agent.spans import TracedLoop
+
+            self.loop = TracedLoop
         take_over(self, crib)
 
     def take_over(self, other: Any) -> None:
@@ -133,12 +172,16 @@ class Agents:
 
     def desk(self, call: CallRequest) -> RunScope | None:
         """What a run gives to its calls; one whose agent is gone has no tools."""
-        driver = self.driver(call.session)
-        run = driver.conversation.runs.get(call.run or "")
+        driver = self.driver(cast(Session, call.session))
+        run = driver.conversation.runs.get(call.options.run or "")
         if run is None:
             return None
-        name = call.agent or run.agent
+        name = call.options.agent or run.agent
         return RunScope(driver, run, driver.registry(run).get(name) or Agent(name=name, tools=()))
+
+    def policy_of(self, session: Session, agent: str) -> Policy:
+        """What judges the calls of an agent in a session; one that is not known has no rules of its own."""
+        return self.driver(session).policy(self.registry.get(agent) or Agent(name=agent, tools=()))
 
     def news(self, session: Session, call: LiveCall | None = None) -> None:
         """Something happened that a run may have waited for."""
@@ -189,23 +232,6 @@ class Agents:
         return task
 
     # What users do
-
-    async def send(
-        self,
-        session: Session,
-        message: str | Sequence[str | Mapping[str, Any]],
-        *,
-        agent: str | None = None,
-        mode: str | None = None,
-        key: str | None = None,
-    ) -> RunOutcome:
-        """A message, a text or texts and blocks; returns when the run that took it is over, or waits for somebody.
-
-        Raises:
-            Refused: `not_found`, there is no such agent; `invalid_arguments`; `too_large`; `unavailable`, the session
-                is closing.
-        """
-        return await self.driver(session).send(message, agent, mode, key)
 
     async def settled(self, session: Session) -> RunOutcome | None:
         """Returns when nothing goes on in the foreground; what became of its last run."""

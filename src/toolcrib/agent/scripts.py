@@ -166,8 +166,8 @@ class _Running:
             answers = await self._answers()
             if at.state is not None:
                 await self._take(self._scripts.go_on(at.state, answers, self._rules(), self._code))
-        said = {"printed": at.printed + (LEFT_OUT if len(at.printed) >= PRINTED else "")} if at.printed else {}
-        return {"result": decode(at.value), **said}
+        output = {"printed": at.printed + (LEFT_OUT if len(at.printed) >= PRINTED else "")} if at.printed else {}
+        return {"result": decode(at.value), **output}
 
     def _rules(self) -> ScriptRules:
         from toolcrib.sandbox.scripts import ScriptRules
@@ -309,7 +309,7 @@ class _Running:
 
     def _failure(self, fault: SandboxError) -> ToolFailure:
         """What went wrong, with what it printed before, which may say more."""
-        said = {
+        details = {
             "timeout": f"The script computed for more than {TIME_S:g} s",
             "memory": f"{fault.message}The script needs more than {MEMORY // 2**20} MB",
             "too_large": f"The script made more than {CALLS} calls, or its result is too large",
@@ -320,4 +320,4 @@ class _Running:
         tail = f"\nIt had printed:\n{printed[-TAIL:]}" if printed else ""
         code = {"timeout": "timeout", "syntax": "invalid_arguments", "memory": "too_large", "too_large": "too_large"}
         made = f"\n{self._at.made} calls were made before." if self._at.made else ""
-        return ToolFailure(code.get(fault.code, "failed"), f"{said}{made}{tail}", retryable=False)
+        return ToolFailure(code.get(fault.code, "failed"), f"{details}{made}{tail}", retryable=False)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from toolcrib._call.live_call import call_behind
 from toolcrib.agent import standard_tools
 from toolcrib.agent.definition import Agent
 from toolcrib.agent.runtime import Agents
+from toolcrib.session import Session
 from toolcrib.sources import Source
 from toolcrib.tool import Tool
 from toolcrib.types import Limits
@@ -34,7 +35,7 @@ class AgentSource(Source):
     def _tool(self, agent: Agent) -> Tool:
         async def run(ctx: Any, values: Mapping[str, Any]) -> Any:
             live = call_behind(ctx)
-            driver = self._agents.driver(live.session)
+            driver = self._agents.driver(cast(Session, live.session))
             return await standard_tools.worked(
                 driver, live, self._agents.registry[agent.name], values["prompt"], live.run
             )

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from toolcrib._call.live_call import LiveCall, call_behind
 from toolcrib.agent import handovers, todos
 from toolcrib.agent.conversation import AgentRun
-from toolcrib.agent.loop import Loop
 from toolcrib.agent.run_scope import scope_of
 from toolcrib.agent.scripts import run_script
 from toolcrib.agent.toolset import view
@@ -68,7 +67,7 @@ async def worked(driver: Driver, live: LiveCall, agent: Agent, prompt: str, abov
     run = driver.conversation.child(live.id)
     if run is None:
         run = await _begun(driver, live, agent, prompt, above)
-    loop = Loop(driver, run, live)
+    loop = driver.agents.loop(driver, run, live)
     try:
         await loop.go()
     except asyncio.CancelledError:
@@ -81,7 +80,8 @@ async def worked(driver: Driver, live: LiveCall, agent: Agent, prompt: str, abov
 async def _begun(driver: Driver, live: LiveCall, agent: Agent, prompt: str, above: str | None) -> AgentRun:
     id = f"r-{live.id}"
     origin = "api" if above is None else "call"
-    started = RunStarted(id, agent.name, origin, live.id, await driver.keep(agent), above)
+    overrides = driver.agents.overrides if above is None else driver.conversation.runs[above].overrides
+    started = RunStarted(id, agent.name, origin, live.id, await driver.keep(agent), above, *overrides)
     await driver.log.write(started, MessageAdded(role="user", content=prompt, run=id), maker=live)
     return driver.conversation.runs[id]
 
@@ -112,7 +112,7 @@ def _may_call(ctx: Context, agent: str, prompt: str) -> None:
     others = [
         note
         for note in driver.conversation.calls.values()
-        if note.run == scope.now.id and note.calls("call_agent") and note.id != ctx.id
+        if note.run == scope.now.id and note.builtin == "call_agent" and note.id != ctx.id
     ]
     if sum(note.state in ("open", "waiting") for note in others) >= most:
         raise ToolFailure("denied", f"An agent may have at most {most} children at a time")
@@ -181,12 +181,12 @@ async def message_agent(ctx: Context, id: str, text: str) -> dict[str, str]:
 def _own(ctx: Context, id: str) -> CallNote:
     """A call of this run or of one below it; any other is as unknown as one that never was."""
     scope = scope_of(ctx)
-    found: CallNote | None = next(
+    own: CallNote | None = next(
         (note for note in scope.driver.conversation.visible_calls(scope.now) if note.id == id), None
     )
-    if found is None:
+    if own is None:
         raise ToolFailure("not_found", f"No such call: {id}")
-    return found
+    return own
 
 
 async def ask_user(ctx: Context, question: str, options: list[str] | None = None) -> Any:

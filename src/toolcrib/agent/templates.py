@@ -15,10 +15,15 @@ KNOWN = ("session", "owner", "agent", "now")
 _NAME = re.compile(r"\{\{\s*([A-Za-z_][\w.-]*)\s*\}\}")
 
 
+def names_in(text: str) -> list[str]:
+    """The names that stand in a text."""
+    return list(dict.fromkeys(_NAME.findall(text)))
+
+
 def unknown_names(text: str, vars: Iterable[str]) -> list[str]:
     """The names in a text that nobody would fill in."""
     known = {*KNOWN, *vars}
-    return [name for name in dict.fromkeys(_NAME.findall(text)) if name not in known]
+    return [name for name in names_in(text) if name not in known]
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:

@@ -59,7 +59,7 @@ def view(name: str, tool: Tool, topics: bool) -> ToolView:
 def of_session(driver: Driver, agent: Agent) -> Toolset:
     """The part that does not depend on a run."""
     session = driver.session
-    hides = getattr(driver.policy(agent), "hides", None)
+    hides = driver.policy(agent).hides
     callable_ = {
         name: tool
         for name, tool in session._view.names.items()
@@ -69,7 +69,7 @@ def of_session(driver: Driver, agent: Agent) -> Toolset:
     for name, tool in session.model_tools().items():
         if callable_.get(tool.id) is tool:
             callable_.setdefault(name, tool)
-            if hides is None or not hides(tool, session):
+            if not hides(tool, session):
                 shown[name] = tool
     return Toolset(callable_, shown)
 
@@ -142,7 +142,7 @@ def _background(driver: Driver, run: AgentRun, base: Toolset) -> bool:
 
 
 def _children(driver: Driver, run: AgentRun, base: Toolset) -> bool:
-    return any(note.background and note.calls("call_agent") for note in driver.conversation.visible_calls(run))
+    return any(note.background and note.builtin == "call_agent" for note in driver.conversation.visible_calls(run))
 
 
 def _spilled(driver: Driver, run: AgentRun, base: Toolset) -> bool:
@@ -215,11 +215,19 @@ def named_only(tools: Toolset, agent: Agent, view: Iterable[TranscriptItem]) -> 
     return [name for name in _own(tools.shown) if name not in loaded and name not in always]
 
 
+def abridged(
+    tools: Toolset, agent: Agent, view: Iterable[TranscriptItem], system: str
+) -> tuple[tuple[ToolView, ...], str]:
+    """What a model sees of many tools, and its instructions with one line for each of the others."""
+    named = named_only(tools, agent, view)
+    return tools.without(named, agent.topics), f"{system}\n\n{listing(tools, named)}" if named else system
+
+
 def _loaded(view: Iterable[TranscriptItem]) -> set[str]:
     """The tools whose schemas the model asked for."""
     names: set[str] = set()
     for note in (note for item in view for note in item.calls):
-        if note.calls("tool_search") and note.result is not None and note.result.ok:
+        if note.builtin == "tool_search" and note.result is not None and note.result.ok:
             names.update(tool["name"] for tool in note.result.data.get("tools", ()))
     return names
 

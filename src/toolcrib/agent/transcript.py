@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from toolcrib.agent.models import Message, ModelCall
@@ -36,35 +36,33 @@ def harmless_parts(parts: Iterable[str | Media]) -> tuple[str | Media, ...]:
     )
 
 
+@dataclass(slots=True, eq=False)
 class CallNote:
-    """A call that a model made, as far as the log tells of it."""
+    """A call that a model made, as far as the log tells of it.
 
-    __slots__ = (
-        *("args", "background", "below", "id", "provider_id", "question", "result", "run", "said", "secret", "state"),
-        *("_bare", "_parts", "_text", "tool", "turn", "wake"),
-    )
+    `named` is the tool as the model wrote it, and `builtin` the built-in tool that it means then, if it is one.
+    """
 
-    def __init__(self, id: str, tool: str, args: str, provider_id: str | None, run: str | None, turn: int) -> None:
-        self.id = id
-        self.said = self.tool = tool
-        self.args = args
-        self.provider_id = provider_id
-        self.run = run
-        self.turn = turn
-        self.state: Literal["new", "open", "waiting", "done"] = "new"
-        self.question: str | None = None
-        self.below: list[str] = []
-        self.result: Result | None = None
-        self.background = False
-        self.secret = False
-        self.wake: str | None = None
-        self._text: str | None = None
-        self._parts: tuple[str | Media, ...] | None = None
-        self._bare = tool.removeprefix("builtin").lstrip("._")
+    id: str
+    tool: str
+    args: str
+    provider_id: str | None
+    run: str | None
+    turn: int
+    state: Literal["new", "open", "waiting", "done"] = "new"
+    question: str | None = None
+    below: list[str] = field(default_factory=list)
+    result: Result | None = None
+    background: bool = False
+    secret: bool = False
+    wake: str | None = None
+    named: str = field(init=False)
+    builtin: str = field(init=False)
+    _text: str | None = None
+    _parts: tuple[str | Media, ...] | None = None
 
-    def calls(self, builtin: str) -> bool:
-        """True if it calls that built-in tool, however the model says it."""
-        return self._bare == builtin
+    def __post_init__(self) -> None:
+        self.named, self.builtin = self.tool, self.tool.removeprefix("builtin").lstrip("._")
 
     @property
     def mode(self) -> Any:
@@ -83,7 +81,7 @@ class CallNote:
     @property
     def transferred(self) -> bool:
         """True if it handed the conversation over."""
-        return self.result is not None and self.result.ok and self.result.handover is not None
+        return self.result is not None and self.result.handover is not None and self.result.failure is None
 
     @property
     def steers(self) -> bool:
@@ -103,7 +101,7 @@ class CallNote:
     @property
     def parts(self) -> tuple[str | Media, ...]:
         """The same with the files in it, where there are any."""
-        if self.result is None or self.background:
+        if self.result is None or self.background or not self.result.content:
             return ()
         if self._parts is None:
             self._parts = harmless_parts(self.result.parts)
@@ -253,7 +251,7 @@ def rendered(view: Iterable[TranscriptItem]) -> list[Message]:
         if item.role == "note":
             messages.append(Message("user", item.text, parts=item.parts))
         elif item.role == "user":
-            messages.append(Message("user", harmless(item.text), parts=harmless_parts(item.parts)))
+            messages.append(Message("user", harmless(item.text), parts=item.parts and harmless_parts(item.parts)))
         else:
             messages += _reply(item, used, unfinished, orphans)
     return repaired(messages, unfinished) if orphans else messages
@@ -268,7 +266,7 @@ def _reply(item: TranscriptItem, used: set[str], unfinished: set[str], orphans: 
             continue
         shown = note.provider_id if note.provider_id and note.provider_id not in used else note.id
         used.add(shown)
-        calls.append(ModelCall(shown, note.said, note.args))
+        calls.append(ModelCall(shown, note.named, note.args))
         if (text := note.text) is not None:
             results.append(Message("tool", text, call=shown, parts=note.parts))
         else:

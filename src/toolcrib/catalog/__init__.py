@@ -45,9 +45,13 @@ class CatalogView:
             if tool.namespace == namespace:
                 self.names.setdefault(f"{alias}.{tool.name}", tool)
 
-    def model_names(self, taken: Mapping[str, str] | None = None) -> dict[str, Tool]:
-        """What a model calls them, within the letters that every provider takes; `taken` names keep their ids."""
+    def model_names(self, taken: Mapping[str, str] | None = None, gone: Iterable[str] = ()) -> dict[str, Tool]:
+        """What a model calls them, within the letters that every provider takes; `taken` names keep their ids.
+
+        Ids of tools that are `gone` count as namesakes still.
+        """
         local = Counter(tool.name for tool in self.tools if _is_local(tool))
+        local.update(id.partition(".")[2] for id in gone)
         used = dict(taken or {})
         known = {id: name for name, id in used.items()}
         named: dict[str, Tool] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -18,6 +19,9 @@ from toolcrib.tool import Tool
 
 SETTLE_S = 2.0
 LATE_S = 10.0
+HEAD_START_S = 0.1
+BETWEEN_STARTS_S = 0.01
+"""Sources that nobody waits for start after a moment and one by one: many of them keep no server from answering."""
 
 log = logging.getLogger("toolcrib")
 
@@ -51,6 +55,7 @@ class SourceRegistry:
         self._telling: dict[Tool, Source] = {}
         self._late: dict[asyncio.Future[None], Source] = {}
         self._settles_at = 0.0
+        self._hurry = asyncio.Event()  # somebody waits for a source
         self._tells: asyncio.TimerHandle | None = None
         for source in self.sources:
             if isinstance(source, Fixed):
@@ -64,6 +69,7 @@ class SourceRegistry:
         One that takes longer than `patience` keeps nobody waiting: its tools are there when it is ready. With `at_once`
         nobody waits at all for those that are `background`. A source that is `required` is waited for.
         """
+        began = asyncio.get_running_loop().time()
         if self._arrange is not None:
             self._arrangement = await self._arrange()
             self._leave_out(self._in_use(self.configured, self._arrangement))
@@ -71,10 +77,11 @@ class SourceRegistry:
         if self._pins is not None:
             await self._pins.start(self._look_again)
             self._look_again()
-        beginning = {
-            asyncio.ensure_future(self._begin(source)): source
-            for source in self.sources
-            if id(source) not in self._offered
+        new = [source for source in self.sources if id(source) not in self._offered]
+        behind = [source for source in new if at_once and source.background and not source.required]
+        beginning = {asyncio.ensure_future(self._begin(source)): source for source in new if source not in behind} | {
+            asyncio.ensure_future(self._begin(source, HEAD_START_S + number * BETWEEN_STARTS_S)): source
+            for number, source in enumerate(behind)
         }
         required = {task for task, source in beginning.items() if source.required}
         try:
@@ -90,7 +97,7 @@ class SourceRegistry:
                 task.cancel()
             raise
         late = {task: source for task, source in beginning.items() if not task.done()}
-        self._await_later(late, patience)
+        self._await_later(late, began)
         self._report({task: source for task, source in beginning.items() if task not in late})
 
     def _report(self, begun: Mapping[asyncio.Task[None], Source]) -> None:
@@ -124,14 +131,14 @@ class SourceRegistry:
                 self._register(source, source.tools)
         self.sources = sources
 
-    def _await_later(self, late: Mapping[asyncio.Task[None], Source], patience: float) -> None:
+    def _await_later(self, late: Mapping[asyncio.Task[None], Source], began: float) -> None:
         loop = asyncio.get_running_loop()
         self._settles_at = loop.time() + LATE_S
         for task, source in late.items():
             self._late[task] = source
             task.add_done_callback(self._came)
         if late:
-            self._tells = loop.call_later(max(LATE_S - patience, 0.0), self._tell_late)
+            self._tells = loop.call_at(began + LATE_S, self._tell_late)
 
     def _tell_late(self) -> None:
         for source in self._late.values():
@@ -165,6 +172,7 @@ class SourceRegistry:
 
     async def arrive(self, tool: str, seconds: float) -> None:
         """Waits for the source whose tool that may be, where that is still starting; for all where none says so."""
+        self._hurry.set()
         mine = self._late_with(tool)
         if mine or "." not in tool:
             await self._wait(mine or self._late, seconds)
@@ -177,9 +185,12 @@ class SourceRegistry:
         if tasks and seconds > 0:
             await asyncio.wait(tasks, timeout=seconds)
 
-    async def _begin(self, source: Source) -> None:
+    async def _begin(self, source: Source, after_s: float = 0.0) -> None:
         """Starts one; what it will have some day may be opened from now on."""
         self._catalog.declare(source.namespaces)
+        if after_s:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._hurry.wait(), after_s)
         tools = await source.start(lambda tools: self._register(source, tools))
         self._catalog.declare(source.namespaces)  # of some it is known only now
         self._register(source, tools)

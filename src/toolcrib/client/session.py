@@ -104,13 +104,16 @@ class RemoteSession:
 
     # Policy
 
-    async def why(self, tool: str, args: Any = None) -> Why:
+    async def why(self, tool: str, args: Any = None, *, agent: str | None = None) -> Why:
         """The verdict on a call without making it, with every grant, segment and rule that was looked at.
+
+        For an `agent` of the crib it also says where each value was seen.
 
         Raises:
             Refused: `not_found`, `invalid_arguments`.
         """
-        return Why((await self._ask("POST", "/why", _written({"tool": tool}, args))).json())
+        named = {"tool": tool} if agent is None else {"tool": tool, "agent": agent}
+        return Why((await self._ask("POST", "/why", _written(named, args))).json())
 
     async def narrow(self, *, namespaces: Sequence[str] | None = None, grants: Any = None) -> None:
         """Takes rights away, from the next call on. To give more, open the session anew.

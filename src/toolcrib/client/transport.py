@@ -26,6 +26,7 @@ import msgspec
 
 from toolcrib.client.local import start_token
 from toolcrib.errors import Refused
+from toolcrib.telemetry import inject
 
 CONNECT_S = 10.0
 READ_S = 60.0
@@ -107,12 +108,14 @@ class Transport:
             key = await key
         if self._key is None:
             key = start_token(self.url)
+        headers = dict(more)
+        inject(headers)
         if key is None:
-            return dict(more)
+            return headers
         key = key.strip()
         if not key or not key.isascii() or not key.isprintable():  # else the text of an error would show it
             raise Refused("invalid_arguments", "The key is none", "give it as it was shown when it was made")
-        return {**more, "Authorization": f"Bearer {key}"}
+        return {**headers, "Authorization": f"Bearer {key}"}
 
     async def ask(
         self,

@@ -16,7 +16,7 @@ from toolcrib.demo import agents, shop
 
 def crib(folder: Path | None = None) -> Crib:
     """The crib of the order desk, on SQLite in a folder that all runs of the demo share."""
-    from toolcrib.demo.workspace import POLICY, toolkits
+    from toolcrib.demo.workspace import policy, toolkits
 
     folder = (folder or home()).resolve()
     kits = toolkits(folder)
@@ -27,7 +27,7 @@ def crib(folder: Path | None = None) -> Crib:
         [shop, *kits],
         store=store,
         deps=deps,
-        policy=POLICY,
+        policy=policy(),
         workspace=folder / "workspace",
         default_namespaces=open_to_all,
         agents=agents.agents(),

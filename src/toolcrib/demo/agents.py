@@ -11,7 +11,10 @@ from typing import Any
 from toolcrib.agent import Agent, Agents, CompletionRequest, Message, Model
 from toolcrib.agent.models import Delta, Finish, ModelCall, Text, Usage
 
-ORDER = re.compile(r"\b[A-Za-z]-\d+\b")
+ORDER = re.compile(r"\b([A-Za-z])-?(\d+)\b")
+NUMBER = re.compile(r"(?:#|\border\b(?: number)?) ?\d", re.IGNORECASE)
+"""An order by its number alone, which this desk does not know."""
+
 PAUSE_S = 0.03
 TRIES = 3
 HELP = "I know the orders A-7, A-8 and B-1: ask what was bought, where a parcel is, for money back, or for an export."
@@ -41,11 +44,12 @@ def _requested_call(request: CompletionRequest) -> tuple[str, dict[str, Any]] | 
         message.text for message in request.messages if message.role == "user" and "handed over" not in message.text
     ]
     text = users[-1].lower() if users else ""
-    order = next((match[0].upper() for one in reversed(users) if (match := ORDER.search(one))), None)
     if "export" in text:
         return "export", {"rows": 8}
-    if order is None:
+    named = next(filter(None, map(_orders, reversed(users))), [])
+    if len(named) != 1 or (NUMBER.search(text) and not _orders(text)):
         return None
+    (order,) = named
     if re.search(r"money|refund|back", text):
         if request.agent == "desk":
             return "transfer_to_agent", {"agent_name": "billing", "reason": f"money back for {order}"}
@@ -54,7 +58,12 @@ def _requested_call(request: CompletionRequest) -> tuple[str, dict[str, Any]] | 
     for words, tool in (("where|track|parcel", "track"), ("address|move", "readdress"), ("label|print", "print_label")):
         if re.search(words, text):
             return tool, {"order": order}
-    return ("look_up", {"order": order}) if ORDER.search(users[-1]) else None
+    return ("look_up", {"order": order}) if _orders(text) else None
+
+
+def _orders(text: str) -> list[str]:
+    """The orders that a message names; `a7` is A-7."""
+    return list(dict.fromkeys(f"{letter.upper()}-{number}" for letter, number in ORDER.findall(text)))
 
 
 def _again(request: CompletionRequest) -> tuple[str, dict[str, Any]] | None:
@@ -73,7 +82,8 @@ def _since_user(messages: tuple[Message, ...]) -> tuple[Message, ...]:
 
 def _words(request: CompletionRequest, message: Message) -> str:
     if message.role != "tool":
-        return HELP
+        named = _orders(message.text)
+        return f"One order at a time, please: {' or '.join(named)}?" if len(named) > 1 else HELP
     return f"Here is what I found: {message.text}"
 
 

@@ -31,18 +31,29 @@ TRY = (
 )
 
 
+class _Desk(Terminal):
+    """The terminal of the server, which says what to try once there is something to open."""
+
+    def __init__(self, folder: Path, address: str, *, debug: bool) -> None:
+        super().__init__(Choice(DEMO), debug=debug)
+        self._folder, self._address = folder, address
+
+    def ready(self) -> None:
+        """Say what to try, and open it where there is a desktop."""
+        self.text(f"\nOpen {self._address}", "bold")
+        for name, what in TRY:
+            self.text(f"  {name:9} {what}", "cyan")
+        self.text(f"  Its files are in {self._folder}. Another terminal works on the same desk:")
+        self.text(f"  TOOLCRIB_DEMO={self._folder} toolcrib --crib {DEMO} approvals list\n", "cyan")
+        if sys.stdout.isatty() and (os.environ.get("DISPLAY") or sys.platform == "darwin"):
+            webbrowser.open(self._address)
+
+
 async def run(terminal: Terminal, folder: Path, port: int) -> None:
     """Serve until Ctrl-C; the folder is an absolute path."""
     screen = Terminal(terminal.crib, debug=terminal.debug, together=True)
     screen.text("The order desk is getting ready ...", "dim")
     address = f"http://127.0.0.1:{(port := _free(port))}/?token={await _furnished(folder)}"
-    screen.text(f"\nOpen {address}", "bold")
-    for name, what in TRY:
-        screen.text(f"  {name:9} {what}", "cyan")
-    screen.text(f"  Its files are in {folder}. Another terminal works on the same desk:")
-    screen.text(f"  TOOLCRIB_DEMO={folder} toolcrib --crib {DEMO} approvals list\n", "cyan")
-    if sys.stdout.isatty() and (os.environ.get("DISPLAY") or sys.platform == "darwin"):
-        webbrowser.open(address)
     if runs_as_root():
         screen.text(
             "  You are root, and the demo goes on as root (TOOLCRIB_ALLOW_ROOT=1). A server of yours should not.",
@@ -50,8 +61,7 @@ async def run(terminal: Terminal, folder: Path, port: int) -> None:
         )
     os.environ.pop("TOOLCRIB_TOKEN", None)
     os.environ["TOOLCRIB_DEMO"] = str(folder)
-    desk = Terminal(Choice(DEMO), debug=terminal.debug)
-    await serve(desk, host="127.0.0.1", port=port, auth="off", allow_root=True)
+    await serve(_Desk(folder, address, debug=terminal.debug), host="127.0.0.1", port=port, auth="off", allow_root=True)
 
 
 def _free(port: int) -> int:

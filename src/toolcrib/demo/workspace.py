@@ -27,8 +27,14 @@ Ask for a picture first. A scratch is worth 10 percent, a dent 25.
 }
 _TABLE = "CREATE TABLE orders (id TEXT PRIMARY KEY, item TEXT NOT NULL, cents INTEGER NOT NULL, city TEXT NOT NULL)"
 CHAIN_ID = 31337
-POLICY = {"grants": {"allow": ["fs:read:${workspace}/**", "payments:initiate"], "ungranted": "ask"}}
-"""Notes may be read, and a wallet may be used; everything else that needs a right asks."""
+RPC = "TOOLCRIB_DEMO_RPC"
+"""The variable that names an anvil, where somebody runs one for the demo."""
+
+
+def policy() -> dict[str, Any]:
+    """Notes may be read, and a wallet, where there is one, may be used; everything else that needs a right asks."""
+    wallet = ["payments:initiate"] if os.environ.get(RPC) else []
+    return {"grants": {"allow": ["fs:read:${workspace}/**", *wallet], "ungranted": "ask"}}
 
 
 def toolkits(folder: Path) -> list[Any]:
@@ -41,7 +47,7 @@ def toolkits(folder: Path) -> list[Any]:
         from toolcrib.toolkits import search
 
         made.append(search.tools(docs=notes))
-    return made + _chain(os.environ.get("TOOLCRIB_DEMO_RPC"))
+    return made + _chain(os.environ.get(RPC))
 
 
 def _chain(rpc: str | None) -> list[Any]:

@@ -36,8 +36,7 @@ from toolcrib.events.calls import (
     StepTaken,
     Waiting,
 )
-from toolcrib.events.event import Event
-from toolcrib.events.forms import fields_of, read, with_values, written
+from toolcrib.events.event import Event, fields_of, read, with_values, written
 from toolcrib.events.kinds import KINDS, OF_CALLS, OF_RUNS, OF_SESSIONS, STATEFUL
 from toolcrib.events.runs import (
     Compacted,
@@ -87,6 +86,7 @@ from toolcrib.events.values import (
     CallRequestRecord,
     DemandRecord,
     EventData,
+    ModelRequestRecord,
     Number,
     Omitted,
     PassedHistory,
@@ -133,6 +133,7 @@ __all__ = [
     "KeyUsed",
     "MessageAdded",
     "MessageQueued",
+    "ModelRequestRecord",
     "NamespacesChanged",
     "Notice",
     "Number",

@@ -41,6 +41,7 @@ class Accepted(EventData, frozen=True):
         given: Digest of the arguments that came, where they are secret.
         secret: Whether its arguments are kept apart from the log.
         version: Version of the tool that it was accepted for.
+        trace: Span that it was made in, as the header `traceparent` writes it, where calls are traced.
     """
 
     kind: ClassVar[str] = "accepted"
@@ -64,6 +65,7 @@ class Accepted(EventData, frozen=True):
     given: str | None = None
     secret: bool = False
     version: str | None = None
+    trace: str | None = None
 
 
 class Scheduled(EventData, frozen=True, kw_only=True):
@@ -316,6 +318,7 @@ class Done(EventData, frozen=True, kw_only=True):
         wake: What its result does: `wake`, `next_turn` or `silent`.
         duration_ms: Milliseconds that it ran.
         state: Changes of the session's state.
+        rule: Rule of the policy that decided about the call, where one did.
     """
 
     kind: ClassVar[str] = "done"
@@ -332,6 +335,7 @@ class Done(EventData, frozen=True, kw_only=True):
     wake: Literal["wake", "next_turn", "silent"] | None = None
     duration_ms: Number
     state: StateRecord | None = None
+    rule: str | None = None
 
 
 class Settled(Done, frozen=True, kw_only=True):
@@ -350,6 +354,7 @@ class Settled(Done, frozen=True, kw_only=True):
         wake: What its result does: `wake`, `next_turn` or `silent`.
         duration_ms: Milliseconds that it ran.
         state: Changes of the session's state.
+        rule: Rule of the policy that decided about the call, where one did.
     """
 
     kind: ClassVar[str] = "settled"

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 
 from msgspec import UNSET, UnsetType, field
 
-from toolcrib.events.values import CallRequestRecord, EventData, Number, PassedHistory
+from toolcrib.events.values import CallRequestRecord, EventData, ModelRequestRecord, Number, PassedHistory
 
 
 class MessageAdded(EventData, frozen=True, kw_only=True):
@@ -28,6 +28,7 @@ class MessageAdded(EventData, frozen=True, kw_only=True):
         queued: Number of the `message_queued` that it was before.
         key: Idempotency key.
         parts: Texts and files of a message that has files; these are references, and `content` has placeholders.
+        request: What the model was asked for it.
     """
 
     kind: ClassVar[str] = "message"
@@ -47,6 +48,7 @@ class MessageAdded(EventData, frozen=True, kw_only=True):
     queued: int | None = None
     key: str | None = None
     parts: list[dict[str, Any]] | None = None
+    request: ModelRequestRecord | None = None
 
 
 class MessageQueued(EventData, frozen=True):
@@ -60,6 +62,8 @@ class MessageQueued(EventData, frozen=True):
         run: Run that it is for.
         id: Id of the message.
         parts: Texts and files of a message that has files.
+        model: Model that all agents of its run speak with.
+        max_turns: Most turns of each agent in its run.
     """
 
     kind: ClassVar[str] = "message_queued"
@@ -71,6 +75,8 @@ class MessageQueued(EventData, frozen=True):
     run: str | None = None
     id: str | None = None
     parts: list[dict[str, Any]] | None = None
+    model: str | None = None
+    max_turns: int | None = None
 
 
 class RunStarted(EventData, frozen=True):
@@ -83,6 +89,9 @@ class RunStarted(EventData, frozen=True):
         call: Call that the run belongs to.
         definition: Digest of the agent's definition.
         parent: Run that made that call.
+        model: Model that all its agents speak with, in place of those of their definitions.
+        max_turns: Most turns of each of its agents, in place of those of their definitions.
+        trace: Span that it was asked for in, as the header `traceparent` writes it, where runs are traced.
     """
 
     kind: ClassVar[str] = "run_started"
@@ -93,6 +102,9 @@ class RunStarted(EventData, frozen=True):
     call: str | None = None
     definition: str | None = None
     parent: str | None = None
+    model: str | None = None
+    max_turns: int | None = None
+    trace: str | None = None
 
 
 class TurnStarted(EventData, frozen=True):
@@ -188,6 +200,7 @@ class HandedOver(EventData, frozen=True, kw_only=True):
         history: How much of the conversation is passed on.
         returns: Whether the agent comes back when the other has answered.
         asked: How often the model was asked for the summary, where that is not as usual.
+        request: What the model was asked for the summary.
     """
 
     kind: ClassVar[str] = "handover"
@@ -201,6 +214,7 @@ class HandedOver(EventData, frozen=True, kw_only=True):
     history: PassedHistory | None = None
     returns: bool = False
     asked: int | None = None
+    request: ModelRequestRecord | None = None
 
 
 class Compacted(EventData, frozen=True):
@@ -213,6 +227,7 @@ class Compacted(EventData, frozen=True):
         to_seq: Number of the last one.
         summary: The summary.
         asked: How often the model was asked for it, where not once.
+        request: What the model was asked for it.
     """
 
     kind: ClassVar[str] = "compacted"
@@ -223,6 +238,7 @@ class Compacted(EventData, frozen=True):
     to_seq: int
     summary: str
     asked: int | None = None
+    request: ModelRequestRecord | None = None
 
 
 class RunWaiting(EventData, frozen=True):
@@ -264,6 +280,7 @@ class RunFinished(EventData, frozen=True, kw_only=True):
         asked: How often the model was asked without the log being told.
         turns: How many turns it took.
         usage: Tokens of the whole run, and their cost where it is known.
+        request: What the model was asked last, where it did not reply.
     """
 
     kind: ClassVar[str] = "run_finished"
@@ -277,3 +294,4 @@ class RunFinished(EventData, frozen=True, kw_only=True):
     asked: int | None = None
     turns: int
     usage: dict[str, Number]
+    request: ModelRequestRecord | None = None

@@ -84,7 +84,7 @@ class QuestionRecord(Struct, frozen=True, omit_defaults=True):
         key: How the tool recognises the question when it runs again.
         arguments: The final arguments, with defaults filled in.
         schema: JSON Schema of the value that is wanted.
-        resume: How the call goes on: `run`, `use` or `pass`.
+        resume: How the call goes on: `run`, `use`, `pass` or `pass_any`.
         digest: Digest of what is approved.
         path: Agents from the top down to the one that called.
         asked_at: When it was asked, in seconds since 1970.
@@ -103,7 +103,7 @@ class QuestionRecord(Struct, frozen=True, omit_defaults=True):
     key: str
     arguments: dict[str, Any]
     schema: Any
-    resume: Literal["run", "use", "pass"]
+    resume: Literal["run", "use", "pass", "pass_any"]
     digest: str
     path: list[str]
     asked_at: Number
@@ -165,6 +165,28 @@ class CallRequestRecord(Struct, frozen=True, omit_defaults=True):
     args: str
     provider_id: str | None
     secret: bool = False
+
+
+class ModelRequestRecord(Struct, frozen=True, omit_defaults=True):
+    """What a model was asked: with the events before it, enough to show the request as the model saw it.
+
+    Attributes:
+        seq: Number of the last event that it was made of.
+        instructions: Digest of the instructions, which are kept beside the log.
+        tools: Digest of the tools, which are kept beside the log.
+        messages: Digest of the messages that follow the instructions.
+        at: When it was asked, in seconds since 1970, where that was not when its turn started.
+        files: Which files the model takes, where there were any.
+        bare: Whether it was asked again without files, since it refused them.
+    """
+
+    seq: int
+    instructions: str
+    tools: str
+    messages: str
+    at: Number | None = None
+    files: dict[str, Any] | None = None
+    bare: bool = False
 
 
 class PassedHistory(Struct, frozen=True, omit_defaults=True):

@@ -17,6 +17,7 @@ from toolcrib.http.egress import Egress, is_inner
 from toolcrib.http.message import Request, Response
 from toolcrib.policy import urls
 from toolcrib.policy.urls import UrlTarget
+from toolcrib.telemetry import inject
 
 if TYPE_CHECKING:
     import httpx
@@ -203,6 +204,7 @@ class _Exchange:
         place = f"[{address}]" if ":" in address else address
         headers = httpx.Headers({"User-Agent": "toolcrib", "Accept": "*/*"})
         headers.update({**request.headers, **self.egress.headers(target)})
+        inject(headers)
         headers["Accept-Encoding"] = ENCODINGS
         headers["Host"] = target.host if target.port == urls.PORTS[target.scheme] else f"{target.host}:{target.port}"
         return httpx.Request(

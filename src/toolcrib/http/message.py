@@ -20,6 +20,9 @@ _LITERAL = "/%:@!$&'()*+,;=~?[]"
 _KEPT = ("accept", "content-type")
 """The headers that follow a redirect to another origin."""
 
+HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""What the name of a header may be."""
+
 _USER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*@")
 _CHARSET = re.compile(r"charset=[\"']?([\w.:-]+)", re.IGNORECASE)
 

@@ -156,7 +156,8 @@ def read_error(text: str) -> Failure:
 _MODES: dict[Resume, str] = {
     "run": "replay_tool_call",
     "use": "use_decision_as_tool_result",
-    "pass": "pass_decision_to_tool",
+    "pass_any": "pass_decision_to_tool",
+    "pass": "pass_decision_to_tool",  # after the other, since a mode is read as the last that it stands for
 }
 _RESUMES: dict[str, Resume] = {mode: resume for resume, mode in _MODES.items()}
 _CONFIRM = "tool:PermissionConfirm"
@@ -223,8 +224,8 @@ def _kind(action: str, resume: Resume) -> Kind:
         return "confirm"
     if action in ("input", "external"):
         return "input" if action == "input" else "external"
-    by_resume: dict[Resume, Kind] = {"run": "confirm", "use": "client", "pass": "external"}
-    return "client" if action.startswith("tool:") else by_resume[resume]
+    by_resume: dict[Resume, Kind] = {"run": "confirm", "use": "client"}
+    return "client" if action.startswith("tool:") else by_resume.get(resume, "external")
 
 
 def to_answer(resume: Mapping[str, Any], question: str, actor: str) -> Answer:

@@ -58,11 +58,11 @@ def stems(text: str) -> set[str]:
 def asked_by(name: str, description: str) -> frozenset[str]:
     """Return the stems that ask for what a tool does, by its name, or where that says nothing, by its description."""
     own = [stem(word) for word in _WORD.findall(_CAMEL.sub("_", name).casefold())]
-    found = _related(own)
-    if not found:
+    deeds = _related(own)
+    if not deeds:
         own = [stem(word) for word in _WORD.findall(description.casefold())[:3]]
-        found = _related(own)
-    return frozenset(found)
+        deeds = _related(own)
+    return frozenset(deeds)
 
 
 def _related(words: Iterable[str]) -> set[str]:

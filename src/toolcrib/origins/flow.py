@@ -49,11 +49,14 @@ class LabelledTool(Protocol):
 
 _NOTHING: Any = object()
 _traits: WeakKeyDictionary[LabelledTool, Mapping[str, tuple[Role, Any]]] = WeakKeyDictionary()
+_roles: WeakKeyDictionary[LabelledTool, frozenset[Role]] = WeakKeyDictionary()
+_names: WeakKeyDictionary[LabelledTool, frozenset[str]] = WeakKeyDictionary()
 
 
 class ArgumentValue(NamedTuple):
-    """One value of a call, with its path and its role."""
+    """One value of a call, with the argument that it is or is part of, its path and its role."""
 
+    argument: str
     path: str
     role: Role
     value: Any
@@ -91,13 +94,18 @@ def roles_of(tool: LabelledTool) -> list[tuple[str, Role, bool]]:
 
 def arguments(tool: LabelledTool, values: Any) -> Iterator[ArgumentValue]:
     """Yield every value of a call with its role; what is left at its default or says nothing is left out."""
-    if not isinstance(values, Mapping):
-        return
+    if not isinstance(values, dict):
+        values = dict(values) if isinstance(values, Mapping) else {}
     known = traits(tool)
     for name, value in values.items():
         role, default = known[name] if name in known else (role_of(name, {}), _NOTHING)
-        if default is _NOTHING or default != value:
-            yield from _leaves(name, role, value)
+        if default is not _NOTHING and default == value:
+            continue
+        if type(value) is str:
+            if value:
+                yield ArgumentValue(name, name, role, value)
+        else:
+            yield from _leaves(tool, ArgumentValue(name, name, role, value))
 
 
 def traits(tool: LabelledTool) -> Mapping[str, tuple[Role, Any]]:
@@ -112,18 +120,49 @@ def traits(tool: LabelledTool) -> Mapping[str, tuple[Role, Any]]:
     return found
 
 
-def chosen(tool: LabelledTool, values: Any) -> list[Any]:
+def roles(tool: LabelledTool) -> frozenset[Role]:
+    """Return the roles that the arguments of a tool have, worked out once."""
+    known = _roles.get(tool)
+    if known is None:
+        known = _roles[tool] = frozenset(role for role, _ in traits(tool).values())
+    return known
+
+
+def chosen(tool: LabelledTool, values: Any, reads: bool) -> list[Any]:
     """Return the values of a call that chose what it is about: of one that only reads, all; else no content."""
-    reads = tool.does == "read"
     return [one.value for one in arguments(tool, values) if reads or one.role not in ("content", "option")]
 
 
-def _leaves(path: str, role: Role, value: Any) -> Iterator[ArgumentValue]:
+def _leaves(tool: LabelledTool, whole: ArgumentValue) -> Iterator[ArgumentValue]:
+    """Yield the values within one; a key that neither a schema nor its own words explain is a value too."""
+    argument, path, role, value = whole
     if isinstance(value, dict):
         for name, inner in value.items():
-            yield from _leaves(f"{path}.{name}", by_name(str(name)) or role, inner)
-    elif isinstance(value, list | tuple):
-        for place, inner in enumerate(value):
-            yield from _leaves(f"{path}[{place}]", role, inner)
+            telling = by_name(str(name))
+            if telling is None and name not in _declared_names(tool):
+                yield ArgumentValue(argument, path, role, name)
+            yield from _leaves(tool, ArgumentValue(argument, f"{path}.{name}", telling or role, inner))
+    elif isinstance(value, (list, tuple)):
+        for number, inner in enumerate(value):
+            yield from _leaves(tool, ArgumentValue(argument, f"{path}[{number}]", role, inner))
     elif value is not None and not isinstance(value, bool) and value != "":
-        yield ArgumentValue(path, role, value)
+        yield whole
+
+
+def _declared_names(tool: LabelledTool) -> frozenset[str]:
+    """Return the names of all properties that the schema of a tool's arguments has, at any depth."""
+    known = _names.get(tool)
+    if known is None:
+        known = _names[tool] = frozenset(_property_names(tool.input_schema))
+    return known
+
+
+def _property_names(schema: Any) -> Iterator[str]:
+    if isinstance(schema, Mapping):
+        for key, inner in schema.items():
+            if key == "properties" and isinstance(inner, Mapping):
+                yield from inner
+            yield from _property_names(inner)
+    elif isinstance(schema, (list, tuple)):
+        for inner in schema:
+            yield from _property_names(inner)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from toolcrib.origins.normal_forms import days, decoded, fold, form, numbers, tokens
+from toolcrib.origins.normal_forms import days, decoded, fold, form, has_digits, numbers, tokens
 from toolcrib.origins.roles import is_content
-from toolcrib.origins.words import TrustedWords
+from toolcrib.origins.words import MOST_PENDING, TrustedWords, WrittenWords
 
 Kind = Literal["user", "instructions", "field", "prose", "agent", "nowhere"]
+
+_SINGLE = re.compile(r"[A-Za-z0-9_.+-]{1,11}(?:@[A-Za-z0-9_-]{1,11}(?:\.[A-Za-z0-9_-]{1,11})*)?")
+"""One word, too short to hold another in base64: as a field it is found without being read as a text."""
 
 LONGEST_FIELD = 200
 LONGEST_LINE = 60
@@ -22,6 +26,8 @@ MOST_PASSAGES = 20_000
 MOST_CHARACTERS = 4_000_000
 MOST_FIELDS = 100_000
 MOST_WORDS = 500_000
+MOST_SETTLED = 1_000
+"""Texts, such as the names of fields, that are known to add nothing before their form is worked out."""
 
 
 @dataclass(slots=True, eq=False)
@@ -50,13 +56,12 @@ class ResultRecord:
 
 
 class Passage(NamedTuple):
-    """One text of a result, of another agent, or of what an agent wrote somewhere."""
+    """One text of a result or of another agent."""
 
     kind: Kind
     record: ResultRecord
     path: str
     text: str
-    written: bool = False
 
 
 class Sighting(NamedTuple):
@@ -89,11 +94,15 @@ class OriginIndex:
         self.read_private = False
         self.read_untrusted = False
         self._fields: dict[str, list[tuple[ResultRecord, str]]] = {}
-        self._words: dict[str, list[int]] = {}
+        self._words: dict[str, int | list[int]] = {}
         self._passages: list[Passage] = []
+        self._all_led: set[str] = set()
+        self._settled: set[str] = set()
+        self._sightings = 0
         self._characters = 0
         self._indexed = 0
-        self._wrote = False
+        self._pending = 0
+        self._written = WrittenWords()
         self._made_of: MadeOf = _of_nothing
         self.branches: tuple[Sighting, ...] = ()
 
@@ -106,16 +115,22 @@ class OriginIndex:
 
     # What the log tells
 
-    def add_result(self, call: str, tool: str, arguments: Any, data: Any, *, trusted: bool) -> None:
-        """Take the result of a call, with those of its arguments that chose what it is about."""
-        led = self.led(arguments)
-        queried = led and any(isinstance(value, str) and self.user.contain(value) for value in leaves(arguments))
+    def add_result(self, call: str, tool: str, arguments: Iterable[Any], data: Any, *, trusted: bool) -> None:
+        """Take the result of a call, with those values of its arguments that chose what it is about."""
+        texts = [value for value in arguments if isinstance(value, str)]
+        led = self.led(texts)
+        queried = led and any(map(self.user.contain, texts))
         self.read_untrusted |= not trusted
-        self._take(ResultRecord(call, tool, trusted, led, queried), "", "", data)
+        if data is not None:
+            self._take(ResultRecord(call, tool, trusted, led, queried), "", "", data)
 
-    def add_text(self, kind: Kind, call: str, tool: str, path: str, text: str, *, written: bool = False) -> None:
-        """Take a text in which values may stand: of another agent, or what an agent wrote somewhere."""
-        self._add_passage(kind, ResultRecord(call, tool, False, False, False), path, text, written)
+    def add_text(self, kind: Kind, call: str, tool: str, path: str, text: str) -> None:
+        """Take a text in which values may stand."""
+        self._add_passage(kind, ResultRecord(call, tool, False, False, False), path, text)
+
+    def add_written(self, text: str) -> None:
+        """Take what an agent wrote somewhere: what comes back from there is not trusted more for it."""
+        self._written.add(text)
 
     def _take(self, record: ResultRecord, path: str, name: str, data: Any) -> None:
         kind = type(data)
@@ -124,8 +139,13 @@ class OriginIndex:
         elif kind is dict:
             inner = record.part()
             for key, value in data.items():
-                self._add_field(inner, path, key)
-                self._take(inner, f"{path}.{key}" if path else key, key, value)
+                if key not in self._settled:
+                    self._add_field(inner, path, key)
+                place = f"{path}.{key}" if path else key
+                if type(value) is str:
+                    self._take_text(inner, place, key, value)
+                else:
+                    self._take(inner, place, key, value)
         elif kind is list:
             for place, value in enumerate(data):
                 self._take(record, f"{path}[{place}]", name, value)
@@ -134,63 +154,93 @@ class OriginIndex:
 
     def _take_text(self, record: ResultRecord, path: str, name: str, text: str) -> None:
         """A text that somebody wrote is no field, and neither is the whole of what an untrusted tool returns."""
-        if not is_content(name) and (path or record.trusted):
-            for item in _items(text, record.trusted):
-                self._add_field(record, path, item)
-        if name and len(record.texts) < SIBLINGS and len(text) <= LONGEST_FIELD:
+        is_field = (path != "" or record.trusted) and not is_content(name)
+        is_short = len(text) <= LONGEST_FIELD
+        if is_field:
+            if "\n" in text:
+                for item in _lines(text) if record.trusted else ():
+                    self._add_field(record, path, item)
+            elif is_short:
+                self._add_field(record, path, text)
+        if name and is_short and len(record.texts) < SIBLINGS:
             record.texts.setdefault(path, text)
-        self._add_passage("prose", record, path, text)
+        if not (is_field and _SINGLE.fullmatch(text)):
+            self._add_passage("prose", record, path, text)
 
     def _add_field(self, record: ResultRecord, path: str, text: str) -> None:
-        key = form(text).key
-        if key not in self._fields and len(self._fields) >= MOST_FIELDS:
+        if text in self._settled:
+            return
+        shape = form(text)
+        seen = self._fields.get(key := shape.key) or []
+        full = len(seen) >= SIGHTINGS
+        if full and (not record.led or key in self._all_led):
+            if key in self._all_led and len(self._settled) < MOST_SETTLED:
+                self._settled.add(text)
+            return
+        if self._sightings >= MOST_FIELDS:
             self.complete = False
             return
-        if record.led and self._wrote and not self.user.contain(text) and self._written(text):
+        if record.led and not self.user.hold(shape) and self._written.hold(shape):
             record = ResultRecord(record.call, record.tool, False, False, False)  # an agent wrote it there before
-        seen = self._fields.setdefault(key, [])
-        if len(seen) < SIGHTINGS:
+        if not full:
             seen.append((record, path))
+            self._fields[key] = seen
+            self._sightings += 1
         elif record.led:
-            for place, (one, _) in enumerate(seen):
-                if not one.led:
-                    seen[place] = (record, path)
-                    return
+            others = [place for place, (one, _) in enumerate(seen) if not one.led]
+            if others:
+                seen[others[0]] = (record, path)
+            if len(others) < 2:
+                self._all_led.add(key)
 
-    def _add_passage(self, kind: Kind, record: ResultRecord, path: str, text: str, written: bool = False) -> None:
+    def _add_passage(self, kind: Kind, record: ResultRecord, path: str, text: str) -> None:
         full = len(self._passages) >= MOST_PASSAGES or self._characters + len(text) > MOST_CHARACTERS
         if full or len(self._words) > MOST_WORDS:
             self.complete = False
             return
-        self._passages.append(Passage(kind, record, path, text, written))
+        self._passages.append(Passage(kind, record, path, text))
         self._characters += len(text)
-        self._wrote |= written
+        self._pending += len(text)
+        if self._pending > MOST_PENDING:
+            self._read_pending()
 
     def _read_pending(self) -> None:
-        """Take in the words of new texts, once somebody asks for a word."""
+        """Take in the words of new texts, once somebody asks for a word or many have gathered."""
         while self._indexed < len(self._passages):
             place, self._indexed = self._indexed, self._indexed + 1
-            self._read(place, self._passages[place])
+            self._read(place, self._passages[place].text)
+        self._pending = 0
 
-    def _read(self, place: int, passage: Passage) -> None:
-        for found in map(fold, (passage.text, *decoded(passage.text))):
-            for word in tokens(found):
+    def _read(self, place: int, text: str) -> None:
+        for folded in map(fold, (text, *decoded(text))):
+            for word in tokens(folded):
                 self._note(word, place)
-            for plain in numbers(found):
-                self._note(f"#{plain}", place)
-            for date in days(found):
-                self._note(f"@{date}", place)
+            if has_digits(folded):
+                for plain in numbers(folded):
+                    self._note(f"#{plain}", place)
+                for date in days(folded):
+                    self._note(f"@{date}", place)
 
     def _note(self, word: str, place: int) -> None:
-        places = self._words.setdefault(word, [])
-        if len(places) < SIGHTINGS and (not places or places[-1] != place):
-            places.append(place)
+        places = self._words.setdefault(word, place)
+        if isinstance(places, list):
+            if len(places) < SIGHTINGS and places[-1] != place:
+                places.append(place)
+        elif places != place:
+            self._words[word] = [places, place]
+
+    def _places(self, word: str) -> list[int]:
+        places = self._words.get(word)
+        return [] if places is None else places if isinstance(places, list) else [places]
 
     # What is asked of it
 
     def said(self, value: Any) -> bool:
         """Return True if the user or whoever wrote the agent's instructions said a value."""
-        return self.user.contain(value) or self.instructions.contain(value)
+        if value is None or value is True or value is False:
+            return False
+        shape = form(value)
+        return self.user.hold(shape) or self.instructions.hold(shape)
 
     def sightings(self, value: Any, argument: str | None = None) -> list[Sighting]:
         """Return where a value was seen, what is trusted most first; what nobody said was seen nowhere.
@@ -202,32 +252,27 @@ class OriginIndex:
             found.append(Sighting("user", trusted=True))
         if self.instructions.contain(value):
             found.append(Sighting("instructions", trusted=True))
-        found += sorted(self._whole(value), key=lambda one: (not one.named, not one.led, not one.trusted))
-        for one in self._holding(value):
-            if not one.written:
-                record = one.record
-                found.append(
-                    Sighting(
-                        one.kind,
-                        record.call,
-                        record.tool,
-                        one.path,
-                        record.trusted,
-                        described=record.led and self._described(record),
-                        passage=one.text,
-                    )
-                )
+        found += self.fields(value)
+        for kind, record, path, text in self._holding(value):
+            described = record.led and self._described(record)
+            found.append(
+                Sighting(kind, record.call, record.tool, path, record.trusted, described=described, passage=text)
+            )
         return found or self._made_of(argument) or [Sighting("nowhere")]
 
-    def led(self, arguments: Any) -> bool:
-        """Return True if nothing that a call was given came from elsewhere than the user, or from what they led to."""
-        return all(
-            self.said(value) or self._led_to(value)
-            for value in leaves(arguments)
-            if isinstance(value, str) and value.strip()
-        )
+    def fields(self, value: Any) -> list[Sighting]:
+        """Return the records of which a value is a whole field, what is trusted most first."""
+        records = list(self._whole(value))
+        if len(records) > 1:
+            records.sort(key=lambda one: (not one.named, not one.led, not one.trusted))
+        return records
 
-    def _led_to(self, value: str) -> bool:
+    def led(self, texts: list[str]) -> bool:
+        """Return True if nothing that a call was given came from elsewhere than the user, or from what they led to."""
+        return all(self.said(text) or self.led_to(text) for text in texts if text.strip())
+
+    def led_to(self, value: Any) -> bool:
+        """Return True if a value is a whole field of a record that the user's words led to."""
         shape = form(value)
         return not shape.hidden and any(record.led for record, _ in self._fields.get(shape.key, ()))
 
@@ -273,22 +318,18 @@ class OriginIndex:
     def _holding(self, value: Any) -> Iterator[Passage]:
         """Yield the texts that hold a value as a part."""
         self._read_pending()
-        _, plain, date, word = form(value)
+        _, plain, date, word, _ = form(value)
         if plain is not None:
-            places = self._words.get(f"#{plain}", [])
+            places = self._places(f"#{plain}")
         elif date is not None:
-            places = self._words.get(f"@{date}", [])
+            places = self._places(f"@{date}")
         else:
-            places = self._words.get(word) or (self._phrase(word) if " " in word else [])
+            places = self._places(word) or (self._phrase(word) if " " in word else [])
         for place in places:
             yield self._passages[place]
 
-    def _written(self, value: str) -> bool:
-        """Return True if an agent wrote a value somewhere."""
-        return any(one.written for one in self._holding(value))
-
     def _phrase(self, phrase: str) -> list[int]:
-        places = min((self._words.get(word, []) for word in tokens(phrase)), key=len, default=[])
+        places = min(map(self._places, tokens(phrase)), key=len, default=[])
         return [place for place in places if phrase in fold(self._passages[place].text)]
 
 
@@ -296,14 +337,10 @@ def _of_nothing(argument: str | None) -> list[Sighting]:
     return []
 
 
-def _items(text: str, trusted: bool) -> Iterator[str]:
-    """Yield a text that is a field as a whole, or each line of one that is a list of names."""
-    if "\n" not in text:
-        if len(text) <= LONGEST_FIELD:
-            yield text
-        return
+def _lines(text: str) -> Iterator[str]:
+    """Yield each line of a text that is a list of names, as fields."""
     lines = [line for line in map(str.strip, text.splitlines()) if line]
-    if trusted and all(len(line) <= LONGEST_LINE for line in lines):
+    if all(len(line) <= LONGEST_LINE for line in lines):
         for line in lines:
             yield line
             if ": " in line:

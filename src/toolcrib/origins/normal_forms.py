@@ -13,6 +13,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
+from html import unescape
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -52,11 +53,17 @@ _DAY_FIRST = re.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)? (?:of )?({_MONTH})\b")
 _RANGE = re.compile(
     rf"\b(\d{{1,2}})(?:st|nd|rd|th)? (?:to|until|-) (?:the )?(\d{{1,2}})(?:st|nd|rd|th)? (?:of )?({_MONTH})\b"
 )
+_FIGURES = re.compile(r"\b(\d{1,2})[/.](\d{1,2})[/.](?:\d{4}|\d{2})(?!\d)")
+_FIGURED = re.compile(r"\d[-/.]\d")
 _CLOCK = re.compile(r"\b\d{1,2}:\d{2}(?::\d{2})?\b")
 _DATED = re.compile(r"^\d{4}-\d{1,2}-\d{1,2}(?:[t ]\d{1,2}(?::\d{2}){0,2}(?:\.\d+)?(?:z|[+-]\d{2}:?\d{2})?)?$")
-_ENCODED = re.compile(r"[A-Za-z0-9+/_-]{12,}={0,2}")
+SHORTEST_ENCODED = 12
+"""Characters of a word below which it is not looked into for another one in base64."""
+
+_ENCODED = re.compile(rf"[A-Za-z0-9+/_-]{{{SHORTEST_ENCODED},}}={{0,2}}")
 _DIGIT = re.compile(r"\d")
-_REACHED = re.compile(r"[:/<]|^www\.")
+_DIGITS = "0123456789"
+_ABBREVIATIONS = tuple(name[:3] for name in _MONTHS if len(name) == 3)
 _SHORT = 200
 
 
@@ -64,7 +71,7 @@ def fold(text: str) -> str:
     """Return a text in the form by which it is compared: composed, without case, with single blanks."""
     if text.isascii():
         return " ".join(text.split()).lower()
-    return _BLANKS.sub(" ", unicodedata.normalize("NFKC", text)).strip().casefold()
+    return _BLANKS.sub(" ", unicodedata.normalize("NFKC", text)).strip().lower()  # "ß" is not "ss" in a host
 
 
 class ValueForm(NamedTuple):
@@ -74,22 +81,21 @@ class ValueForm(NamedTuple):
     number: str | None
     day: Day | None
     word: str
-
-    @property
-    def key(self) -> str:
-        """What fields are found by."""
-        return self.number or self.word
+    key: str
+    """What fields are found by."""
 
 
 def form(value: Any) -> ValueForm:
     """Return the form of a value."""
-    text = value if isinstance(value, str) else str(value)
+    text = value if type(value) is str else str(value)
     return _form(text) if len(text) <= _SHORT else _form.__wrapped__(text)
 
 
 @lru_cache(4096)
 def _form(text: str) -> ValueForm:
-    return ValueForm(invisible(text), number(text), day(text), bare(text))
+    figures = any(map(text.__contains__, _DIGITS)) or not text.isascii()
+    plain, word = number(text) if figures else None, bare(text)
+    return ValueForm(invisible(text), plain, day(text) if figures else None, word, plain or word)
 
 
 def bare(text: str) -> str:
@@ -111,16 +117,21 @@ def visible(text: str) -> str:
     return "".join(char for char in text if char.isspace() or unicodedata.category(char) not in ("Cf", "Cc", "Co"))
 
 
+def has_digits(text: str) -> bool:
+    """Return True if a text has any, so that numbers and days may be in it."""
+    return _DIGIT.search(text) is not None
+
+
 def number(text: str) -> str | None:
     """Return the one spelling of a number, or None if the text is none: `1,100.00`, `$1100` and `1100` are the same."""
-    found = _NUMBER.fullmatch(text.strip(" $€£%"))
-    return None if found is None else _plain_number(found[0])
+    match = _NUMBER.fullmatch(text.strip(" $€£%"))
+    return None if match is None else _plain_number(match[0])
 
 
 def numbers(text: str) -> Iterator[str]:
     """Yield every number of a text in its one spelling."""
-    for found in _NUMBER.finditer(text) if _DIGIT.search(text) else ():
-        yield _plain_number(found[0].rstrip(","))
+    for figures in set(_NUMBER.findall(text)):
+        yield figures.lstrip("0") or "0" if figures.isdecimal() else _plain_number(figures.rstrip(","))
 
 
 def _plain_number(text: str) -> str:
@@ -136,51 +147,56 @@ def day(text: str) -> Day | None:
     folded = fold(text)
     if not _DATED.match(folded):
         return None
-    found = _ISO.match(folded)
-    return None if found is None else (int(found[2]), int(found[3]))
+    match = _ISO.match(folded)
+    return None if match is None else (int(match[2]), int(match[3]))
 
 
 def days(folded: str) -> Iterator[Day]:
     """Yield every day that a folded text names, in figures or in English words."""
-    if not _DIGIT.search(folded):
+    if _FIGURED.search(folded):
+        for match in _ISO.finditer(folded):
+            yield int(match[2]), int(match[3])
+        for date in _FIGURES.finditer(folded):  # some write the day first
+            yield int(date[1]), int(date[2])
+            yield int(date[2]), int(date[1])
+    if not any(map(folded.__contains__, _ABBREVIATIONS)):
         return
-    for found in _ISO.finditer(folded):
-        yield int(found[2]), int(found[3])
-    for found in _MONTH_FIRST.finditer(folded):
-        yield _MONTHS[found[1]], int(found[2])
-    for found in _DAY_FIRST.finditer(folded):
-        yield _MONTHS[found[2]], int(found[1])
-    for found in _RANGE.finditer(folded):
-        yield _MONTHS[found[3]], int(found[1])
+    for match in _MONTH_FIRST.finditer(folded):
+        yield _MONTHS[match[1]], int(match[2])
+    for match in _DAY_FIRST.finditer(folded):
+        yield _MONTHS[match[2]], int(match[1])
+    for match in _RANGE.finditer(folded):
+        yield _MONTHS[match[3]], int(match[1])
 
 
 def without_dates(folded: str) -> str:
     """Return a folded text without its dates and times, whose figures are no numbers."""
-    for pattern in (_ISO, _RANGE, _MONTH_FIRST, _DAY_FIRST, _CLOCK):
+    for pattern in (_ISO, _FIGURES, _RANGE, _MONTH_FIRST, _DAY_FIRST, _CLOCK):
         folded = pattern.sub(" ", folded)
     return folded
 
 
-def tokens(text: str) -> Iterator[str]:
-    """Yield the words of a folded text as they may stand alone, without final marks; addresses whole and bare."""
-    for found in _TOKEN.findall(text):
-        word = found.strip(".:!?*_~")
-        if word:
-            yield word
-            if _REACHED.search(word) and (short := bare(word)) != word:
-                yield short
+def tokens(text: str) -> set[str]:
+    """Return the words of a folded text as they may stand alone, without final marks; addresses whole and bare."""
+    words = {word.strip(".:!?*_~") for word in _TOKEN.findall(text)}
+    words.discard("")
+    if "/" in text or ":" in text or "www." in text:
+        words |= {bare(word) for word in words if "/" in word or ":" in word or word.startswith("www.")}
+    return words
 
 
 def decoded(text: str) -> Iterator[str]:
-    """Yield what is hidden in a text by invisible characters, percent signs or base64."""
+    """Yield what is hidden in a text by invisible characters, percent signs, entities of HTML or base64."""
     plain = visible(text)
     if plain != text:
         yield plain
     if "%" in text and (unquoted := unquote(text)) != text:
         yield unquoted
-    for found in _ENCODED.finditer(text):
-        if not found[0].islower():
-            yield from _from_base64(found[0])
+    if "&" in text and (unescaped := unescape(text)) != text:
+        yield unescaped
+    for match in _ENCODED.finditer(text):
+        if not match[0].islower():
+            yield from _from_base64(match[0])
 
 
 def _from_base64(word: str) -> Iterator[str]:

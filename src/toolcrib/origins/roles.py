@@ -87,8 +87,8 @@ def guess(name: str, schema: Mapping[str, Any]) -> Role:
     kinds = _kinds(schema)
     if "enum" in schema or "const" in schema or kinds == {"boolean"}:
         return "option"
-    if (found := _FORMATS.get(str(schema.get("format")))) is not None:
-        return found
+    if (role := _FORMATS.get(str(schema.get("format")))) is not None:
+        return role
     named = by_name(name)
     if named is not None:
         return named
@@ -113,9 +113,9 @@ def _list(value: Any) -> tuple[Any, ...]:
 
 
 def _kinds(schema: Mapping[str, Any]) -> set[str]:
-    told = schema.get("type")
-    found = {told} if isinstance(told, str) else set(told) if isinstance(told, list) else set()
+    declared = schema.get("type")
+    kinds = {declared} if isinstance(declared, str) else set(declared) if isinstance(declared, list) else set()
     for branch in _list(schema.get("anyOf")):
         if isinstance(branch, Mapping):
-            found |= _kinds(branch)
-    return found - {"null"}
+            kinds |= _kinds(branch)
+    return kinds - {"null"}

@@ -31,10 +31,10 @@ class ScriptCalls:
         known = None if self.code is None else flows(self.code)
         names = () if known is None else tuple(known)
         into = [UNKNOWN] if known is None else [flow for name, flow in known.items() if _means(name, tool)]
-        found: list[CallFlow] = into or [UNKNOWN]
-        decided = self._seen(frozenset().union(*(flow.decided_by for flow in found)), names)
+        reached: list[CallFlow] = into or [UNKNOWN]
+        decided = self._seen(frozenset().union(*(flow.decided_by for flow in reached)), names)
         return index.in_script(
-            lambda argument: self._seen(frozenset().union(*(flow.into(argument) for flow in found)), names),
+            lambda argument: self._seen(frozenset().union(*(flow.into(argument) for flow in reached)), names),
             tuple(one for one in decided if not one.trusted),
         )
 

@@ -86,20 +86,20 @@ class _Reader:
 
     def _sources(self, *nodes: ast.AST) -> frozenset[str]:
         """The names that something mentions, with what they hold."""
-        found: set[str] = set()
+        names: set[str] = set()
         for node in nodes:
             for one in ast.walk(node):
                 if isinstance(one, ast.Name):
-                    found |= {one.id, *self._holds.get(one.id, ())}
-        return frozenset(found)
+                    names |= {one.id, *self._holds.get(one.id, ())}
+        return frozenset(names)
 
     def _meant(self, *nodes: ast.AST) -> frozenset[str]:
         """The functions that something stands for: the names in it that are not called there."""
-        found: set[str] = set()
+        names: set[str] = set()
         for node in nodes:
             for name in _uncalled(node):
-                found |= {name, *self._means.get(name, ())}
-        return frozenset(found)
+                names |= {name, *self._means.get(name, ())}
+        return frozenset(names)
 
     def _edges(self, node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
         """What flows into which name at one node."""
@@ -120,30 +120,30 @@ class _Reader:
 
     def _called(self, node: ast.Call) -> Iterator[tuple[str, ast.AST]]:
         """A method changes what it is called on; a function of the script is given values."""
-        given = [*node.args, *_values(node)]
+        arguments = [*node.args, *_values(node)]
         if isinstance(node.func, ast.Attribute):
-            yield from ((name, one) for name in _roots(node.func) for one in given)
+            yield from ((name, one) for name in _roots(node.func) for one in arguments)
         for called in ast.walk(node.func):
             name = (
                 called.id if isinstance(called, ast.Name) else called.attr if isinstance(called, ast.Attribute) else ""
             )
             for parameter in self._parameters.get(name, ()):
-                yield from ((parameter, one) for one in (*given, node.func))
-        for one in given:
+                yield from ((parameter, one) for one in (*arguments, node.func))
+        for one in arguments:
             for inner in ast.walk(one):
                 if isinstance(inner, ast.Name) and inner.id in self._parameters:
-                    yield from ((name, source) for name in self._parameters[inner.id] for source in given)
+                    yield from ((name, source) for name in self._parameters[inner.id] for source in arguments)
 
     def _decided(self) -> dict[ast.AST, frozenset[str]]:
         """What decides whether each node runs: the conditions around it, and those of exits before it."""
-        found: dict[ast.AST, frozenset[str]] = {}
+        deciding: dict[ast.AST, frozenset[str]] = {}
         of_function: dict[str, frozenset[str]] = {}
 
         def visit(node: ast.AST, by: frozenset[str]) -> None:
             if isinstance(node, _SCOPES) and not isinstance(node, ast.Lambda):
                 by |= of_function.get(node.name, frozenset())
             by |= self._exits(node)
-            found[node] = by
+            deciding[node] = by
             if isinstance(node, ast.Call):
                 for name in self._meant(node.func) & self._parameters.keys():
                     of_function[name] = of_function.get(name, frozenset()) | by
@@ -154,7 +154,7 @@ class _Reader:
         size = -1
         while size != (size := sum(map(len, of_function.values()))):
             visit(self._tree, frozenset())
-        return found
+        return deciding
 
     def _exits(self, node: ast.AST) -> frozenset[str]:
         """What decides whether the rest of a function, or of the script, is reached."""

@@ -36,8 +36,8 @@ def guest() -> bytes:
     Raises:
         KeyError: this release of the guest has no function of that name.
     """
-    found = distribution("qjs-wasi-reactor.wasm").locate_file("qjs-wasi-reactor/qjs-wasi-reactor.wasm")
-    return exporting(Path(str(found)).read_bytes())
+    wasm = distribution("qjs-wasi-reactor.wasm").locate_file("qjs-wasi-reactor/qjs-wasi-reactor.wasm")
+    return exporting(Path(str(wasm)).read_bytes())
 
 
 def exporting(module: bytes) -> bytes:
@@ -66,13 +66,13 @@ def _names(section: bytes) -> dict[str, int]:
         size, at = _read(section, at + 1)
         at += size
     count, at = _read(section, _read(section, at + 1)[1])
-    found = {}
+    numbers = {}
     for _ in range(count):
         number, at = _read(section, at)
         size, at = _read(section, at)
-        found[section[at : at + size].decode()] = number
+        numbers[section[at : at + size].decode()] = number
         at += size
-    return found
+    return numbers
 
 
 def _title(section: bytes) -> tuple[bytes, int]:

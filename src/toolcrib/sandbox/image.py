@@ -70,8 +70,8 @@ class Instance:
 
     def call(self, name: str, *arguments: int) -> int:
         """What the function gives."""
-        given: int = self._exports[name](self.store, *arguments)
-        return given
+        value: int = self._exports[name](self.store, *arguments)
+        return value
 
     def put(self, data: bytes) -> int:
         """Where the guest finds the bytes, with the zero behind them that it wants.

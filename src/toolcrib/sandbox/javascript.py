@@ -56,12 +56,12 @@ class JavaScript:
 
 
 def _setup(code: str, args: bytes, name: str, role: Role) -> bytes:
-    given = b"{}" if args.strip() in (b"", b"null") else args
+    arguments = b"{}" if args.strip() in (b"", b"null") else args
     seed = [getrandbits(32) for _ in range(4)]
     known = msgspec.json.encode(
         {"role": role, "names": _names(name), "declared": _declared(code), "last": _last(code), "seed": seed}
     )
-    return known[:-1] + b',"args":' + given + b"}"
+    return known[:-1] + b',"args":' + arguments + b"}"
 
 
 @lru_cache(maxsize=256)
@@ -75,7 +75,7 @@ def _names(name: str) -> tuple[str, ...]:
 @lru_cache(maxsize=256)
 def _last(code: str) -> str:
     """What stands from the last declaration of a function on; the value of a statement before it is not meant."""
-    starts = [found.start() for found in LAST.finditer(code)]
+    starts = [match.start() for match in LAST.finditer(code)]
     return code[starts[-1] :] if starts else ""
 
 

@@ -159,7 +159,7 @@ def _called(code: str, name: str, session: MontySession, printed: Printed) -> An
     Raises:
         Fault: there is neither.
     """
-    functions = {found[2]: found[1] for found in DEFINED.finditer(code)}
+    functions = {match[2]: match[1] for match in DEFINED.finditer(code)}
     names = (re.sub(r"\W", "_", name), *EXPECTED)
     meant = next((wanted for wanted in names if wanted in functions), None)
     if meant is None and "result" in code:
@@ -225,8 +225,8 @@ def code_of(error: MontyError) -> FaultCode:
 
 def _message(error: MontyError) -> str:
     inner = error.exception()
-    told = str(inner.args[0]) if inner.args else ""
-    return (told or type(inner).__name__)[:MESSAGE]
+    text = str(inner.args[0]) if inner.args else ""
+    return (text or type(inner).__name__)[:MESSAGE]
 
 
 def _since(start: float) -> float:

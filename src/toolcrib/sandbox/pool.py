@@ -236,8 +236,8 @@ class WorkerPool(Generic[M]):
             done, _ = await asyncio.wait({waiting}, timeout=WAIT_S if wait_s is None else wait_s)
             if not done and job.answer.cancel():
                 raise SandboxError("busy")
-            given: T = await waiting
-            return given
+            value: T = await waiting
+            return value
         except asyncio.CancelledError:
             waiting.cancel()
             if not job.answer.cancel():

@@ -30,9 +30,9 @@ class Python:
         """
         if len(args) > INPUT:
             raise SandboxError("too_large")
-        given = _given(args, role)
+        inputs = _given(args, role)
         return await self._pool.do(
-            lambda machine: machine.run(code, given, name, timeout_s, memory_bytes), timeout_s + HEED_S
+            lambda machine: machine.run(code, inputs, name, timeout_s, memory_bytes), timeout_s + HEED_S
         )
 
     async def check(self, code: str) -> str | None:
@@ -51,10 +51,10 @@ def _given(args: bytes, role: Role) -> Any:
         Fault: they are nested too deeply to be read.
     """
     try:
-        given = msgspec.json.decode(args) if args.strip() else None
+        value = msgspec.json.decode(args) if args.strip() else None
     except RecursionError:
         raise SandboxError("too_large") from None
-    given = {} if given is None else given
+    value = {} if value is None else value
     if role == "helper":
-        return given
-    return {**given, "args": given} if isinstance(given, dict) else {"args": given}
+        return value
+    return {**value, "args": value} if isinstance(value, dict) else {"args": value}

@@ -198,7 +198,7 @@ def _whole(text: bytes) -> bytes:
     """JSON without halves of pairs, which no other reader takes."""
     if b"\\ud" not in text:
         return text
-    return ESCAPE.sub(lambda found: b"\\ufffd" if found[1] else found[0], text)
+    return ESCAPE.sub(lambda match: b"\\ufffd" if match[1] else match[0], text)
 
 
 def _since(start: float) -> float:

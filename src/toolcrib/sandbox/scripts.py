@@ -239,13 +239,13 @@ def _told(error: MontyError, rules: ScriptRules) -> SandboxError | MontyError:
     if code == "memory":
         return SandboxError("memory", where)
     inner = error.exception()
-    said = str(error).replace(f"NotImplementedError: {NOT_KNOWN}", "Scripts do not support")
+    text = str(error).replace(f"NotImplementedError: {NOT_KNOWN}", "Scripts do not support")
     advice = next((what for mark, what in ADVICE if mark in str(error)), None)
     if isinstance(inner, NameError):
         advice = _meant(str(inner), rules.functions)
     line = frames[-1].source_line if frames else None
     shown = f"\n    {line.strip().splitlines()[0]}" if line and line.strip() else ""
-    return SandboxError(code, f"{where}{said}"[:MESSAGE] + shown[:200] + (f"\n{advice}" if advice else ""))
+    return SandboxError(code, f"{where}{text}"[:MESSAGE] + shown[:200] + (f"\n{advice}" if advice else ""))
 
 
 def _meant(text: str, functions: Collection[str]) -> str | None:

@@ -145,9 +145,9 @@ def _listed(kinds: Any) -> list[Any]:
     return kinds if isinstance(kinds, list) else [kinds]
 
 
-_SHORTEST = 47  # twelve words of three letters; a key has 64 letters or more
+SHORTEST = 47  # twelve words of three letters; a key has 64 letters or more
 _STEP = 4
-_RUN = b"w" * (_SHORTEST // _STEP)
+_RUN = b"w" * (SHORTEST // _STEP)
 _IN_RUNS = bytes(
     ord("w") if byte in b"0123456789ABCDEF\\ \t\n\r" or chr(byte).islower() or byte > 127 else 0 for byte in range(256)
 )
@@ -160,7 +160,7 @@ def suspect(json: bytes) -> bool:
     Both are long runs of what hex digits, small letters, spaces and their escapes are written with. Every fourth byte
     of a text tells that it has none, as most have; only where there may be one, the names are looked for.
     """
-    if len(json) < _SHORTEST or _RUN not in json[::_STEP].translate(_IN_RUNS):
+    if len(json) < SHORTEST or _RUN not in json[::_STEP].translate(_IN_RUNS):
         return False
     if b"\\" in json and b"\\u" in json:  # a name may be written in escapes
         return True

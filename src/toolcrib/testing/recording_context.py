@@ -60,7 +60,7 @@ class Recorder(OutsideCrib):
     stopping: str | None = None
     fenced: bool = False
     heard: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
-    asked: list[dict[str, Any]] = field(default_factory=list)
+    questions: list[dict[str, Any]] = field(default_factory=list)
     calls: list[tuple[str, Any]] = field(default_factory=list)
     attached: dict[str, bytes] = field(default_factory=dict)
     schedules: dict[str, Schedule] = field(default_factory=dict)
@@ -82,11 +82,11 @@ class Recorder(OutsideCrib):
     async def ask(self, question: dict[str, Any]) -> Answer:
         """The scripted answer; one that ends the call in a crib ends the tool here."""
         key = question["key"] or self._derived(question)
-        self.asked.append(question)
+        self.questions.append(question)
         reply = self.script.reply(question["key"], question["prompt"], question["kind"])
         if reply is None:
             raise AssertionError(f"Nobody scripted an answer to {question['prompt']!r}; scripted: {self.script!r}")
-        if reply.action != "accept":
+        if reply.action != "accept" and question["resume"] != "pass_any":
             code = _CODES[reply.action]
             raise CallEnded(Result(failure=Failure(code, reply.reason or code.capitalize(), code in RETRYABLE)))
         if (question["resume"] or ("use" if question["kind"] == "client" else "pass")) == "use":
@@ -104,8 +104,8 @@ class Recorder(OutsideCrib):
         self.this_pass.add(what)
 
     def _answer(self, key: str, reply: Reply) -> Answer:
-        id, actor = f"{self.facts['call']}-{len(self.asked)}", reply.actor or self.facts["owner"]
-        return Answer(id, "accept", actor, key, reply.value, reply.arguments, reply.reason, at=START)
+        id, actor = f"{self.facts['call']}-{len(self.questions)}", reply.actor or self.facts["owner"]
+        return Answer(id, reply.action, actor, key, reply.value, reply.arguments, reply.reason, at=START)  # type: ignore[arg-type]  # a script has no other
 
     async def step(self, key: str, do: Callable[[], Any]) -> Any:
         """Runs it once for each key; the value is remembered as the JSON that a log would hold."""
@@ -193,7 +193,7 @@ class RecordingContext(Context):
     @property
     def asked(self) -> list[dict[str, Any]]:
         """The questions, as they were asked."""
-        return self._recorder.asked
+        return self._recorder.questions
 
     @property
     def calls(self) -> list[tuple[str, Any]]:

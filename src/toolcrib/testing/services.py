@@ -87,6 +87,8 @@ class Service(ABC):
     """A server process; as a context manager it is started, stopped, and its temporary folder removed."""
 
     name: str
+    _discard = signal.SIGINT
+    """What ends it where nobody needs its data any more."""
 
     def __init__(self, folder: Path | None = None, *, port: int | None = None) -> None:
         self.folder = folder.resolve() if folder is not None else Path(tempfile.mkdtemp(prefix="toolcrib-"))
@@ -138,11 +140,14 @@ class Service(ABC):
 
     def stop(self) -> None:
         """Stops it as an operator would: clients are cut off, all data is written."""
+        self._stop(signal.SIGINT)
+
+    def _stop(self, number: signal.Signals) -> None:
         if self.pid is None:
             self._let_go()
             return
         assert self._process is not None
-        self._process.send_signal(signal.SIGINT)
+        self._process.send_signal(number)
         try:
             self._process.wait(STOP_S)
         except subprocess.TimeoutExpired:
@@ -171,7 +176,7 @@ class Service(ABC):
 
     def close(self) -> None:
         """Stops it for good, and removes its folder if that is a temporary one."""
-        self.stop()
+        self._stop(self._discard if self._temporary else signal.SIGINT)
         if self._temporary:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -235,6 +240,7 @@ class PostgresServer(Service):
     """
 
     name = "postgres"
+    _discard = signal.SIGQUIT  # it lets go of its shared memory, and writes nothing
 
     def __init__(
         self, folder: Path | None = None, *, port: int | None = None, settings: dict[str, str] | None = None

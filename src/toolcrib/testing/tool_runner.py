@@ -14,7 +14,7 @@ from toolcrib._call.request import CallRequest, Rejected
 from toolcrib.context import Stopped
 from toolcrib.crib import Crib
 from toolcrib.errors import Refused, ToolFailure
-from toolcrib.policy import Verdict
+from toolcrib.policy import Policy, Verdict
 from toolcrib.session import Session
 from toolcrib.sources.functions import as_tool
 from toolcrib.testing.recording_context import CallEnded, RecordingContext, context, in_thread
@@ -54,7 +54,7 @@ async def run(
     return presentable(live, result) if live.secrets else result
 
 
-class _Anything:
+class _Anything(Policy):
     """The policy of a tool that is tried by itself: its test decides what is called."""
 
     def decide(self, session: Any, tool: Tool, arguments: Any) -> Verdict:

@@ -7,12 +7,12 @@ and comes with the extra `toolcrib[models]`. Nothing of its agents is used: runs
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from toolcrib.agent.models import CompletionRequest, Delta, Finish, MediaIntake, Model, ModelError, ProviderData
 from toolcrib.agent.providers import failures, file_inputs, wire
-from toolcrib.agent.providers.endpoint import ModelEndpoint, read_options, read_settings
+from toolcrib.agent.providers.endpoint import ModelEndpoint, problems_of, read_options, read_settings
 from toolcrib.tool import canonical
 
 _CALLING = ("stop", "tool_call")
@@ -61,6 +61,10 @@ class ProviderModel(Model):
             raise failures.of(error, address, begun) from error
         for last in _rest(response, names, address):
             yield last
+
+    def problems(self, settings: Mapping[str, Any]) -> Iterable[tuple[str | None, str, str | None]]:
+        """A provider and settings that are almost others; the provider's package is not imported for that."""
+        return problems_of(self._address, settings)
 
     async def window(self, settings: Mapping[str, Any]) -> int | None:
         """How many tokens it takes in one request, its reply included; None where nobody knows.

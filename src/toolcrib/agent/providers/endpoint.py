@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from toolcrib.agent.models import ModelError
 from toolcrib.agent.problems import meant
+from toolcrib.schema import nearest
 
 OURS = ("retries", "backoff_s", "window", "provider", "media")
 """The keys of `model_settings` that are not for the provider."""
@@ -24,11 +25,37 @@ VARIABLES = {
 }
 """Where the clients of providers look for a key, unless it is `<PROVIDER>_API_KEY`."""
 
+PROVIDERS = (
+    *(
+        "anthropic",
+        "azure",
+        "bedrock",
+        "cohere",
+        "deepseek",
+        "google",
+        "google-cloud",
+        "groq",
+        "huggingface",
+        "mistral",
+    ),
+    *("ollama", "openai", "openai-chat", "openai-responses", "openrouter", "xai"),
+)
+"""Providers that people name most, to tell what was meant by a name that is almost one of them."""
+
+SETTINGS = (
+    *("cache", "citations", "extra_body", "extra_headers", "first_event_timeout", "frequency_penalty", "logit_bias"),
+    *("max_retries", "max_tokens", "parallel_tool_calls", "presence_penalty", "request_timeout", "seed"),
+    *("service_tier", "stop_sequences", "temperature", "thinking", "timeout", "tool_choice", "top_k", "top_p"),
+)
+"""Settings that models of all providers know, for the same."""
+
 _SIGNED = ("bedrock", "google-cloud")
 """Providers whose clients sign requests with a key, or exchange it, instead of sending it wherever they are told to."""
 
 _ELSEWHERE = ("provider", "base_url", "api_base", "azure_endpoint")
 """The options that say where requests go."""
+
+_OPTIONS = (*_ELSEWHERE, "api_key_env", "api_version", "location", "project", "region_name")
 
 _NAME = re.compile(r"(?P<provider>(?:gateway/)?[A-Za-z0-9_-]+)[:/](?P<model>.+)", re.DOTALL)
 _SETTING = re.compile(r"(anthropic|bedrock|google|openai|openrouter|groq|mistral|cohere|xai|huggingface)_\w+")
@@ -61,9 +88,9 @@ class ModelEndpoint(NamedTuple):
         Who says where to send requests says all of it, so that no key goes where nobody meant it to go.
         """
         anew = any(key in options for key in _ELSEWHERE)
-        given = {key: value for key, value in options.items() if key != "provider"}
+        changed = {key: value for key, value in options.items() if key != "provider"}
         return self._replace(
-            kind=options.get("provider", self.kind), options=given if anew else {**self.options, **given}
+            kind=options.get("provider", self.kind), options=changed if anew else {**self.options, **changed}
         )
 
     @property
@@ -104,16 +131,16 @@ class ModelEndpoint(NamedTuple):
         """
         import inspect
 
-        given = {key: value for key, value in self.options.items() if key != "api_key_env"}
+        settings = {key: value for key, value in self.options.items() if key != "api_key_env"}
         known = list(inspect.signature(made.__init__).parameters)[1:]
-        for key in given:
+        for key in settings:
             if key not in known:
                 raise ModelError("invalid_arguments", f"{self.kind} has no option '{key}'{meant(key, known)}")
         if "api_key_env" in self.options:
-            given["api_key"] = self._key(self.options["api_key_env"])
-        elif "base_url" in given and "api_key" in known and self.kind not in _SIGNED:
-            given.setdefault("api_key", "none")
-        return given
+            settings["api_key"] = self._key(self.options["api_key_env"])
+        elif "base_url" in settings and "api_key" in known and self.kind not in _SIGNED:
+            settings.setdefault("api_key", "none")
+        return settings
 
     def _key(self, variable: str) -> str:
         key = os.environ.get(variable)
@@ -139,7 +166,7 @@ def read_options(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     return options
 
 
-def read_settings(address: ModelEndpoint, given: Mapping[str, Any]) -> dict[str, Any]:
+def read_settings(address: ModelEndpoint, texts: Mapping[str, Any]) -> dict[str, Any]:
     """`model_settings` as a request takes them.
 
     Unless they say otherwise the provider may cache, since the history of an agent is sent again and again, and its
@@ -150,10 +177,25 @@ def read_settings(address: ModelEndpoint, given: Mapping[str, Any]) -> dict[str,
     """
     from pydantic_ai.settings import ModelSettings
 
-    settings = {key: value for key, value in given.items() if key not in OURS}
+    settings = {key: value for key, value in texts.items() if key not in OURS}
     known = ModelSettings.__annotations__
     for key in settings:
         if key not in known and not _SETTING.fullmatch(key):
             raise ModelError("invalid_arguments", f"A model has no setting '{key}'{meant(key, known)}")
     retries = {} if address.kind in _UNSTOPPABLE else {"max_retries": 0}
     return {"cache": True, **retries, **settings}
+
+
+def problems_of(address: ModelEndpoint, settings: Mapping[str, Any]) -> Iterator[tuple[str | None, str, str | None]]:
+    """Yield a provider and settings that are almost others, which no request would get an answer with."""
+    if address.kind not in PROVIDERS and (close := nearest(address.kind, PROVIDERS, 1)):
+        yield None, f"'{address.kind}' is no provider", close[0]
+    known = (*OURS, *SETTINGS)
+    for key in settings:
+        if key not in known and not _SETTING.fullmatch(key) and (close := nearest(key, known, 1)):
+            yield key, "a model has no such setting", close[0]
+    options = settings.get("provider")
+    for place, keys in ((None, address.options), ("provider", options if isinstance(options, Mapping) else ())):
+        for key in keys:
+            if key not in _OPTIONS and (close := nearest(key, _OPTIONS, 1)):
+                yield place, f"a provider has no option '{key}'", close[0]

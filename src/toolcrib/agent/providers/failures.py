@@ -78,8 +78,8 @@ def of_setup(error: Exception, address: ModelEndpoint) -> ModelError:
         return error
     words = address.hidden(str(error).partition(" To try Pydantic AI")[0])
     if isinstance(error, ImportError):
-        found = _PACKAGE.search(words)
-        package = install("models") if found is None else f"pip install '{found[0]}'"
+        match = _PACKAGE.search(words)
+        package = install("models") if match is None else f"pip install '{match[0]}'"
         return ModelError("failed", f"Models of {address.provider} need a package that is not installed: {package}")
     if isinstance(error, ValueError) and words.startswith("Unknown provider"):
         advice = f"{', '.join(_KNOWN)} are known, among others{meant(address.kind, _KNOWN)}"

@@ -63,18 +63,18 @@ def stream(
     parameters = ModelRequestParameters(
         function_tools=tools, instruction_parts=[InstructionPart(content=system)] if system else []
     )
-    said = messages(request.messages, model.system)
-    return model_request_stream(model, said, model_settings=dict(settings), model_request_parameters=parameters)  # type: ignore[arg-type]
+    sent = messages(request.messages, model.system)
+    return model_request_stream(model, sent, model_settings=dict(settings), model_request_parameters=parameters)  # type: ignore[arg-type]
 
 
-def messages(given: Iterable[Message], system: str) -> list[ModelMessage]:
+def messages(conversation: Iterable[Message], system: str) -> list[ModelMessage]:
     """What was said, as requests and replies in turn; the first is a request."""
     from pydantic_ai.messages import ModelRequest, ToolReturnPart, UserPromptPart
 
     made: list[ModelMessage] = []
     waiting: list[ModelRequestPart] = []
     tools: dict[str, str] = {}
-    for message in given:
+    for message in conversation:
         if message.role == "user":
             waiting.append(UserPromptPart(_content(message)))
         elif message.role == "tool":

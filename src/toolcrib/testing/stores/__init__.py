@@ -17,6 +17,7 @@ from toolcrib.testing.stores.guards import GuardTests
 from toolcrib.testing.stores.leases import LeaseTests
 from toolcrib.testing.stores.log import LogTests
 from toolcrib.testing.stores.rates import RateTests
+from toolcrib.testing.stores.rollups import RollupTests
 from toolcrib.testing.stores.rows import RowTests
 from toolcrib.testing.stores.sessions import SessionTests
 from toolcrib.testing.stores.sweep import SweepTests
@@ -39,5 +40,6 @@ class StoreSuite(
     SessionTests,
     RateTests,
     SweepTests,
+    RollupTests,
 ):
     """Everything that `Store` promises. A subclass brings `make` and `reopen`."""

@@ -99,6 +99,15 @@ class FenceTests(StoreFixture):
             assert session is not None
             assert session.revision == 0
 
+    async def test_a_write_is_not_refused_for_one_before_it_that_it_does_not_build_on(self) -> None:
+        async with self.opened("s") as store:
+            waiting = await commit(store, submit(new("c", state="waiting")))
+            resumed = waiting.but(state="queued")
+            assert await store.commit(Write("s", [], resumed, ("waiting", waiting.attempt))) is None
+            too_late = store.commit(Write("s", [], resumed, ("waiting", waiting.attempt)))
+            outcomes = await asyncio.gather(too_late, store.commit(claim(resumed)))
+            assert [outcome is None for outcome in outcomes] == [False, True]
+
     async def test_puts_of_a_call_and_of_what_it_makes_build_on_each_other(self) -> None:
         async with self.opened("s") as store:
             parent, child = new("p", state="running", attempt=1), new("c", state="running", attempt=1, parent="p")

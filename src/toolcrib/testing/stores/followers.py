@@ -70,7 +70,13 @@ class FollowerTests(StoreFixture):
             for after in range(len(log)):
                 calls = [event for event in log[after:] if event.call == "c"]
                 assert await store.read("s", after, call="c") == calls
-                assert await store.read("s", after, call="") == [event for event in log[after:] if event.call is None]
+                own = [event for event in log[after:] if event.call is None]
+                assert await store.read("s", after, call="") == own
+                for limit in range(1, len(log)):
+                    assert await store.read("s", after, call="", limit=limit) == own[:limit]
+                size = len(log[after].json)
+                assert await store.read("s", after, extent=PageLimit(size)) == log[after : after + 1]
+                assert await store.read("s", after, extent=PageLimit(size + 1)) == log[after : after + 2]
             assert await store.read("s", until=2, call="") == [event for event in log[:2] if event.call is None]
             follower.cancel()
             await asyncio.wait([follower])

@@ -145,6 +145,8 @@ class LogTests(StoreFixture):
                 assert [event.seq for event in page] == [after + 1, after + 2, after + 3]
             assert len(await store.read("s", 9, extent=PageLimit(2500))) == 1
             assert len(await store.read("s", extent=PageLimit(1))) == 1
+            two = sum(len(event.json) for event in await store.read("s", limit=2))
+            assert [len(await store.read("s", extent=PageLimit(two + more))) for more in (-1, 0, 1)] == [2, 2, 3]
 
     async def test_large_values_count_for_a_page_in_whichever_way_it_is_read(self) -> None:
         async with self.opened("s") as store:

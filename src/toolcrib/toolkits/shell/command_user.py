@@ -77,6 +77,11 @@ def hand_over(folder: str) -> None:
         log.warning("%s belongs to the system: it stays root's, and commands can change nothing there", folder)
         return
     log.warning("%s belongs to root, and no command runs as root: it is given to the user %d", folder, NOBODY)
+    give_away(folder)
+
+
+def give_away(folder: str) -> None:
+    """Give what is root's in a folder, and the folder itself, to the user that commands of root run as."""
     for _, folders, files, at in os.fwalk(folder, follow_symlinks=False):
         for name in (*folders, *files):
             status = os.stat(name, dir_fd=at, follow_symlinks=False)

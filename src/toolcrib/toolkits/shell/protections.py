@@ -8,7 +8,7 @@ import tempfile
 from typing import NamedTuple
 
 from toolcrib.errors import ToolFailure
-from toolcrib.toolkits.shell.command_user import hand_over, runs_as_root
+from toolcrib.toolkits.shell.command_user import give_away, runs_as_root
 from toolcrib.toolkits.shell.process import CapturedOutput, ProcessSandbox, execute
 
 _PROBE_S = 10
@@ -44,7 +44,8 @@ async def probe_protections() -> Protections:
     if sys.platform != "linux":
         return Protections(root=root)
     with tempfile.TemporaryDirectory(prefix="toolcrib-probe-") as folder:
-        hand_over(folder)
+        if root:
+            give_away(folder)
         order = ProcessSandbox(folder, allow_root=True).order(["true"], ".", _PROBE_S)
         try:
             async with asyncio.timeout(_PROBE_S):
