@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit browser console generate services check format dist bench bench-durable bench-http bench-mcp conformance conformance-proxy interop adapters score site soak soak-readers faults mutants requirements clean
+.PHONY: help demo test test-unit browser console generate services check format dist bench bench-durable bench-http bench-mcp bench-gateway conformance conformance-proxy interop adapters first-steps score site soak soak-readers faults mutants requirements clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -19,8 +19,8 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 export TOOLCRIB_ALLOW_ROOT := 1
 
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
-# Many tests wait for processes, so there are more of them than processors.
-WORKERS ?= $(shell echo $$((2 * $(CORES))))
+# Many tests wait for processes and timers, so there are more of them than processors.
+WORKERS ?= $(shell echo $$((3 * $(CORES))))
 ARGS ?=
 
 help: ## Show this list
@@ -30,10 +30,10 @@ demo: $(DEMO_INSTALLED) ## Start Toolcrib with its console at an order desk (ARG
 	@$(BIN)/toolcrib demo $(ARGS)
 
 test: $(INSTALLED) browser ## Run the tests (ARGS="-k name" for some, WORKERS=0 for one process)
-	$(BIN)/python -m pytest -q -n $(WORKERS) --durations=20 $(ARGS)
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations=20 $(ARGS)
 
 test-unit: $(INSTALLED) ## Run the tests that need nothing but their own process
-	$(BIN)/python -m pytest -q -n $(CORES) -m unit --durations=20 $(ARGS)
+	$(BIN)/python -m pytest -q -n $(CORES) --dist worksteal -m unit --durations=20 $(ARGS)
 
 # The console is tested in a real browser. Where one can be installed without asking anybody, it is; else its tests are skipped.
 browser:
@@ -82,6 +82,9 @@ bench-http: $(BENCH_INSTALLED) ## Run those of the HTTP server (ARGS go to bench
 bench-mcp: $(BENCH_INSTALLED) ## Run those of the MCP server (ARGS go to bench/mcp.py)
 	$(BIN)/python -m bench.mcp $(ARGS)
 
+bench-gateway: $(BENCH_INSTALLED) ## Run those of MCP servers behind Toolcrib (ARGS go to bench/gateway.py)
+	$(BIN)/python -m bench.gateway $(ARGS)
+
 conformance: $(INSTALLED) ## Run the official MCP suites against server and client (npm installs them)
 	@$(BIN)/python -m tests.conformance.run $(ARGS)
 	@$(BIN)/python -m tests.conformance.clients
@@ -94,6 +97,9 @@ interop: $(INSTALLED) ## Try real MCP clients and servers with Toolcrib and prin
 
 adapters: $(INSTALLED) ## Test each adapter in an environment of its own (ARGS="langchain" for one)
 	@$(BIN)/python -m tests.adapters.run $(ARGS)
+
+first-steps: $(INSTALLED) browser ## Take the first steps of the README in an environment that pip fills from the wheel
+	TOOLCRIB_FIRST_STEPS=1 $(BIN)/python -m pytest -q -s tests/test_first_steps.py
 
 score: $(INSTALLED) ## Run public suites and write docs/score.md (ARGS="bfcl openapi" prints some)
 	@$(BIN)/python -m bench.score $(or $(ARGS),--write-docs)

@@ -19,8 +19,11 @@ _pages: list[tuple[str, str, str]] = []
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """List the pages of folders that the navigation names by a star."""
+    """List the pages of folders that the navigation names by a star, and say of which version they are."""
     sys.path.insert(0, str(ROOT / "src"))
+    import toolcrib
+
+    config.copyright = f"Toolcrib {toolcrib.__version__}"
     config.nav = [{title: _expanded(entries) for title, entries in part.items()} for part in config.nav or []]
     return config
 
