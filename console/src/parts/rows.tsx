@@ -45,8 +45,8 @@ export function Rows({ count, height, label, row, seen, more, stick, chosen, cho
       box.current.scrollTop = from + height - box.current.clientHeight;
   }, [chosen]);
 
-  const scrolled = () => {
-    const { scrollTop, clientHeight, scrollHeight } = box.current!;
+  // The last event of a scroll may come when the list has left the page, and its reference with it.
+  const scrolled = ({ currentTarget: { scrollTop, clientHeight, scrollHeight } }: { currentTarget: HTMLElement }) => {
     top.value = scrollTop;
     atEnd.current = scrollTop + clientHeight >= scrollHeight - height * 2;
     if (scrollTop + clientHeight >= scrollHeight - height * 20) more?.();

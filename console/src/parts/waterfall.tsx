@@ -79,7 +79,7 @@ export function Waterfall({ spans, changes, upto, past, chosen, choose }: Given)
         <span class="fall-numbers small soft wide-only"><span>took</span><span>tokens</span><span>cost</span></span>
       </div>
       <div class="fall-rows" ref={box} role="tree" aria-label="Spans" tabIndex={0} aria-activedescendant={at >= first && at < last ? `span-${at}` : undefined}
-        onKeyDown={pressed} onScroll={() => (top.value = box.current!.scrollTop)} onDblClick={() => chosen && fit(axis, zoom, chosen, until)}>
+        onKeyDown={pressed} onScroll={(event) => (top.value = event.currentTarget.scrollTop)} onDblClick={() => chosen && fit(axis, zoom, chosen, until)}>
         <div role="none" style={{ height: `${rows.length * HEIGHT}px`, position: "relative" }}>
           <div role="none" style={{ position: "absolute", insetInline: 0, top: `${first * HEIGHT}px` }}>
             {rows.slice(first, last).map((span, n) => (
