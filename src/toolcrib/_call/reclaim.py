@@ -66,7 +66,7 @@ async def catch_up(pipeline: Pipeline, live: LiveCall) -> None:
         return  # whoever took it has looked
     assert tool is not None
     moved = session.crib.moved
-    looked = moved is not None and session.moved == moved()
+    looked = moved is not None and session.moved == moved() and session.news == session.known
     if tool.context or tool.does != "read":
         looked = live.row is None and session.looked_for == live.id
     try:

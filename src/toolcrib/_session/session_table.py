@@ -206,12 +206,11 @@ class SessionTable(Generic[HeldT]):
 
     def changed_elsewhere(self, id: str) -> None:
         """Another node changed what belongs to a session itself, its namespaces say; with "" any may have changed."""
-        # Where a look into memory tells, the others are looked at when they are used next.
-        some = [session for session in self.all() if session.live or self._crib.moved is None]
-        for session in [self.at_hand(id)] if id else some:
+        for session in [self.at_hand(id)] if id else self.all():
             if session is not None and not self._crib.ending:
                 session.news += 1  # until it has caught up, nothing is accepted by what may be revoked
-                self._crib.pipeline.aside(self._catch_up(session))
+                if id or session.live or self._crib.moved is None:  # the others are looked at when they are used next
+                    self._crib.pipeline.aside(self._catch_up(session))
 
     async def _catch_up(self, session: HeldT) -> None:
         """Takes in what others changed; where the store is away, the next call tries again."""
