@@ -12,6 +12,7 @@ from tests.session import logout_program
 from tests.session.place import SOON, Gate, Place, first, follow, kinds, log
 from tests.shared import ROOT
 from toolcrib import Change, Context, Failure, Result, Session, tool
+from toolcrib.store import SessionRow
 from toolcrib.testing import FakeClock
 
 LOGOUT = "Timed out during logout"
@@ -247,3 +248,27 @@ async def test_the_tools_are_those_registered_now_within_the_namespaces_of_the_s
         assert (await log(session))[-1].fields["tools"] == ["default.fresh"]
         assert (await session.call("fresh")).data == 1
         assert failure(await session.call("test_tool")).code == "not_found"
+
+
+@requirement("reliability.send.2")
+async def test_a_session_taken_up_while_it_is_opened_is_one_session(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with place.crib(aomi_tool) as crib:
+        await (await crib.open("s-1", owner="ada")).close()
+    async with place.crib(aomi_tool) as crib:
+        gate, table = Gate(), crib._session_table
+        load = table.load
+
+        async def slowly(row: SessionRow) -> Session:
+            if not gate.reached.is_set():
+                await gate.passed()
+            return await load(row)
+
+        monkeypatch.setattr(table, "load", slowly)
+        opening = asyncio.create_task(crib.open("s-1", owner="ada"))
+        await gate.wait()
+        taken_up = await crib._attached("s-1")  # as whoever goes on with a run of a dead process does
+        gate.opened.set()
+        assert await asyncio.wait_for(opening, SOON) is taken_up
+        assert await crib._attached("s-1") is taken_up

@@ -154,7 +154,7 @@ class SessionTable(Generic[HeldT]):
         if made:
             session = self._make(row.id, row.owner, self._default if rights.namespaces is None else rights.namespaces)
         else:
-            session = self._opened.get(row.id) or self._attached.get(row.id) or await self.load(row)
+            session = await self.attach(row)  # one of each: what drives its runs and calls may have it by now
         _, session.grants = rights.of(session)
         session.judge = None
         session.shut = False
