@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import signal
 import sys
 import time
 from contextlib import suppress
@@ -42,6 +43,7 @@ class Node:
         return Nats(self._config["engine"], work=work, lease=lease, label=self._config["label"])
 
     async def run(self) -> None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, show_tasks)
         await self._crib.start()
         print("ready", flush=True)
         aside = [asyncio.ensure_future(self._tell())]
@@ -80,6 +82,24 @@ class Node:
         part = path.with_suffix(".part")
         part.write_text(json.dumps(status), "utf-8")
         part.replace(path)
+
+
+def show_tasks() -> None:
+    """Prints what every task waits for, from its outermost function to its innermost."""
+    for task in asyncio.all_tasks():
+        print(task.get_name(), flush=True)
+        work: Any = task.get_coro()
+        while work is not None:
+            frame = (
+                getattr(work, "cr_frame", None) or getattr(work, "ag_frame", None) or getattr(work, "gi_frame", None)
+            )
+            print(f"  {frame.f_code.co_filename}:{frame.f_lineno} {frame.f_code.co_name}" if frame else f"  {work!r}")
+            work = (
+                getattr(work, "cr_await", None)
+                or getattr(work, "ag_await", None)
+                or getattr(work, "gi_yieldfrom", None)
+            )
+    sys.stdout.flush()
 
 
 async def unfinished(crib: Crib) -> list[str]:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -197,6 +198,8 @@ class Round:
         (self._folder / "stop").touch()
         for member in self.members:
             if not await self.ended(member, STOP_S):
+                member.child.send(signal.SIGUSR1)  # its log has what it waits for
+                await self.ended(member, 1.0)
                 self.report.violations.append(Violation("stuck", f"node {member.part.label} does not stop"))
 
     async def _check(self, store: str) -> None:
