@@ -10,6 +10,7 @@ import pytest
 from tests.durability.processes import script
 from tests.engine.place import until
 from tests.requirements import requirement
+from toolcrib.store.postgres import hints, listener
 from toolcrib.store.postgres.store import PostgresStore
 from toolcrib.store.schema import queries
 from toolcrib.testing.services import execute
@@ -70,6 +71,70 @@ async def test_hints_that_do_not_arrive_are_noticed_and_later_ones_still_heard(p
         await writer.commit(note("s", "last"))
         await asyncio.wait_for(reader.wait("s", 3), SOON_S)
         assert await texts(reader) == ["first", "unheard 2", "unheard 3", "last"]
+
+
+@requirement("store.11")
+async def test_a_hint_that_was_lost_is_noticed_although_a_later_one_of_the_same_node_comes(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "COMPARE_S", 10 * SOON_S)
+    async with stores(postgres_url, "a", "b") as (reader, writer):
+        await writer.open("other", "ada", 1.0)
+        await writer.commit(note("other", "first"))
+        await asyncio.wait_for(reader.wait("other", 0), SOON_S)
+        changed: asyncio.Queue[str] = asyncio.Queue()
+        reader.own_changed = changed.put_nowait
+        waiting = asyncio.create_task(reader.wait("s", 0))
+        await until(lambda: followed(reader, "s"))
+        lost: asyncio.Queue[list[str]] = asyncio.Queue()
+
+        def lose(lines: list[str]) -> bool:
+            lost.put_nowait(lines)
+            return True
+
+        writer.carry = lose
+        await writer.commit(note("s", "unheard"))
+        await asyncio.wait_for(lost.get(), SOON_S)
+        writer.carry = None
+        await writer.commit(note("other", "second"))
+        await asyncio.wait_for(waiting, SOON_S)
+        while await asyncio.wait_for(changed.get(), SOON_S):
+            pass  # of the other session; at last any session may have been changed
+        assert await texts(reader) == ["unheard"]
+
+
+@requirement("store.11")
+async def test_a_part_of_a_long_hint_that_was_lost_is_noticed(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "COMPARE_S", 10 * SOON_S)
+    monkeypatch.setattr(hints, "TOGETHER", 1)
+    async with stores(postgres_url, "a", "b") as (reader, writer):
+        await writer.open("other", "ada", 1.0)
+        await writer.commit(note("other", "first"))
+        await asyncio.wait_for(reader.wait("other", 0), SOON_S)
+        waiting = asyncio.create_task(reader.wait("s", 0))
+        await until(lambda: followed(reader, "s"))
+
+        def lose_the_first(lines: list[str]) -> bool:
+            for line in lines[1:]:
+                reader.heard(line)
+            return True
+
+        writer.carry = lose_the_first
+        await asyncio.gather(writer.commit(note("s", "unheard")), writer.commit(note("other", "second")))
+        await asyncio.wait_for(waiting, SOON_S)
+        assert await texts(reader) == ["unheard"]
+
+
+@requirement("store.11")
+async def test_hints_that_arrive_in_another_order_are_not_missed_again(postgres_url: str) -> None:
+    async with stores(postgres_url, "a") as (reader,):
+        told = [f"b ^{line} #{line}" for line in (1, 2, 4, 3, 5, 5, 4, 6)]
+        before = reader._followers.nudges
+        for hint in told:
+            reader.heard(hint)
+        assert reader._followers.nudges - before == 1  # the third came after the fourth
 
 
 @requirement("store.11")

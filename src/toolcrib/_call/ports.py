@@ -44,6 +44,8 @@ class SessionPort(Protocol):
     closing: bool
     shut: bool
     moved: int
+    news: int
+    known: int
     looked_for: str
     judge: Policy | None
     loops: Any

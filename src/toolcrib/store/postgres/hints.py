@@ -1,7 +1,8 @@
 """Hints of what was committed, sent after the commit and never with it: what gathers meanwhile goes with the next.
 
-A hint is a line of text: the writer, the number of its last batch, and `session:event` for each session that moved, by
-numbers. Whoever misses one notices by the number, which is committed with the batch (`Listener`).
+A hint is a line of text: the writer, `session:event` for each session that moved, by numbers, `^` and the number of the
+line, `#` and the number of the writer's last batch. Whoever misses one notices (`Listener`): by the next line, which is
+not the next number, or, where no other comes, by the number of the batch, which is committed with it.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class Hints:
         self._send = send
         self._numbers: dict[str, int] = {}
         self._moved: dict[str, str] = {}
+        self._lines: dict[str, int] = {}
         self._task: asyncio.Task[None] | None = None
 
     def add(self, writer: str, number: int, pairs: Iterable[str]) -> None:
@@ -54,9 +56,14 @@ class Hints:
         (writer, number), *others = self._numbers.items()
         self._numbers, self._moved = {}, {}
         groups = [pairs[first : first + TOGETHER] for first in range(0, len(pairs), TOGETHER)] or [[]]
-        hints = [" ".join([writer, *group, "#0"]) for group in groups[:-1]]
-        hints.append(" ".join([writer, *groups[-1], f"#{number}"]))
-        return hints + [f"{name} #{last}" for name, last in others]
+        hints = [self._line(writer, group, 0) for group in groups[:-1]]
+        hints.append(self._line(writer, groups[-1], number))
+        return hints + [self._line(name, [], last) for name, last in others]
+
+    def _line(self, writer: str, pairs: list[str], number: int) -> str:
+        """The next hint of a writer."""
+        self._lines[writer] = line = self._lines.get(writer, 0) + 1
+        return " ".join([writer, *pairs, f"^{line}", f"#{number}"])
 
     async def stop(self, *, listens: bool = True) -> None:
         """Tells the rest, unless nobody `listens`."""

@@ -1,7 +1,8 @@
 """Hearing what other stores over the same Postgres database have written.
 
-They tell after each commit (`hints`). Where a hint is lost, with the node that should have sent it or on its way, the
-number of the batch gives it away: every writer's last one is in the database, and is compared with the last one heard.
+They tell after each commit (`hints`). A hint that is lost on its way is missed when the next one of its writer comes,
+since they are numbered. Where none comes, as of a node that was killed, the number of the batch gives it away: every
+writer's last one is in the database, and is compared with the last one heard.
 """
 
 from __future__ import annotations
@@ -83,6 +84,7 @@ class Listener:
         self._lost = asyncio.Event()
         self._heard_of: dict[str, int] = {}
         self._expected: dict[str, int] = {}
+        self._lines: dict[str, int] = {}
         self._without_numbers: set[str] = set()
 
     async def start(self, channel: str, own_changed: Callable[[str], None], unknown: Callable[[int], None]) -> None:
@@ -153,6 +155,7 @@ class Listener:
             late.pop(name, None)
         self._without_numbers &= numbers.keys()
         self._heard_of = {name: max(self._heard_of.get(name, 0), late.get(name, 0)) for name in numbers}
+        self._lines = {name: line for name, line in self._lines.items() if name in numbers}
         if late:
             log.info("hints of %d nodes were lost: all sessions are looked at", len(late))
             self._missed()
@@ -195,6 +198,16 @@ class Listener:
                 self._missed()
             elif pair.startswith("#") and pair[1:].isdecimal():
                 self._heard_of[sender] = max(self._heard_of.get(sender, 0), int(pair[1:]))
+            elif pair.startswith("^") and pair[1:].isdecimal():
+                self._count(sender, int(pair[1:]))
+
+    def _count(self, sender: str, line: int) -> None:
+        """A writer's hint of that number came: those before it should have come by now."""
+        last = self._lines.get(sender, 0)
+        self._lines[sender] = max(last, line)
+        if line > last + 1:
+            log.info("%d hints of a node were lost: all sessions are looked at", line - last - 1)
+            self._missed()
 
     def _moved(self, number: int, seq: int, own: bool) -> None:
         session = self._numbers.id(number) if seq else self._numbers.gone(number)
