@@ -92,7 +92,8 @@ export function known(cards: Map<string, Card>, told: Card): void {
   const card = cards.get(told.id);
   if (!card || card.args !== undefined) return;
   const { parent, args, by, verdict, output, answers } = told;
-  const fuller = over(card) && !over(told) ? { ...card, parent, args, by, verdict, output, answers } : { ...told, children: card.children };
+  // A log tells a large result as a reference, a list as a whole.
+  const fuller = over(card) && !over(told) ? { ...card, parent, args, by, verdict, output, answers } : { ...told, data: card.data ?? told.data, children: card.children };
   cards.set(told.id, fuller);
   below(cards, fuller);
 }

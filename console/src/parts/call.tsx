@@ -46,12 +46,12 @@ export function CallCard({ card, cards, small, again }: Given) {
       {card.verdict && <Verdict of={card.verdict} />}
       <Progress card={card} />
       {card.question ? <Answering key={card.question.id} question={card.question} />
-        : card.args !== undefined && <Part title="arguments" open={!small} of={card.args} />}
-      {card.output && <Part title="output" open of={card.output} />}
+        : card.args !== undefined && <Part key="arguments" title="arguments" open={!small} of={card.args} />}
+      {!!card.output && <Part key="output" title="output" open of={card.output} />}
       {card.failure && (
         <p class="trouble"><b>{card.failure.code.replaceAll("_", " ")}</b> <Said of={card.failure.message} />{card.failure.hint && <span class="soft"><Said of={card.failure.hint} /></span>}</p>
       )}
-      {card.data !== undefined && card.data !== null && <Part title="result" open={!small} of={card.data} mark={marks(card.id)} />}
+      {card.data !== undefined && card.data !== null && <Part key="result" title="result" open={!small} of={card.data} mark={marks(card.id)} />}
       <Answers of={card.answers} />
       {card.status === "unknown" && <Settle where={where} />}
       <Copy session={card.session} tool={card.tool} args={card.args} />
@@ -70,6 +70,7 @@ export function CallCard({ card, cards, small, again }: Given) {
   );
 }
 
+/** One that is open or shown whole stays so while others come: each needs a `key`, or one that comes takes the place of one that is there. */
 const Part = ({ title, open, of, mark }: { title: string; open: boolean; of: unknown; mark?: string[] }) => (
   <details open={open}><summary class="small soft">{title}</summary><Value of={of} label={title} mark={mark} /></details>
 );
