@@ -38,6 +38,7 @@ export function Inbox() {
   const turn = useSignal(0);
   const { found, question } = looked();
   const height = high(items);
+  const ending = useEnd(() => turn.value++);
   const answered = (action: string, of: Question) => {
     failed.value = undefined;
     done.value = `${of.tool}: ${action}`;
@@ -45,6 +46,7 @@ export function Inbox() {
     const following = items[found + 1] ?? items[found - 1];
     go(following ? to("inbox", following.id) : to("inbox"));
     turn.value++;
+    ending.value = of;
     void refresh();
   };
   useEffect(() => {
@@ -94,6 +96,19 @@ export function Inbox() {
       </div>
     </>
   );
+}
+
+/** Notices when the call of the question that was answered last is over: only then the audit has it. One is awaited at a time, since browsers have few connections. */
+function useEnd(over: () => void) {
+  const ending = useSignal<Question | undefined>(undefined);
+  useEffect(() => {
+    if (!ending.value) return;
+    const abort = new AbortController();
+    const { session, call } = ending.value;
+    get(at("sessions", session, "calls", call, "result"), { wait: 60 }, abort.signal).then(over, () => {});
+    return () => abort.abort();
+  }, [ending.value]);
+  return ending;
 }
 
 const QuestionRow = ({ question, chosen }: { question: Question; chosen: boolean }) => (
