@@ -230,13 +230,13 @@ export function Confirm({ title, text, work, children, class: look }: Confirmed)
   const dialog = useRef<HTMLDialogElement>(null);
   return (
     <>
-      <button type="button" class={look} onClick={() => dialog.current!.showModal()}>{children}</button>
+      <button type="button" class={look} onClick={() => dialog.current?.showModal()}>{children}</button>
       <dialog ref={dialog} aria-label={title}>
         <h2>{title}</h2>
         <p>{text}</p>
         <div class="actions">
           <Do class={look} work={async () => { await work(); dialog.current?.close(); }}>{children}</Do>
-          <button type="button" onClick={() => dialog.current!.close()}>Leave it</button>
+          <button type="button" onClick={() => dialog.current?.close()}>Leave it</button>
         </div>
       </dialog>
     </>
@@ -276,7 +276,7 @@ export function Search({ label, value = "", changed, first }: { label: string; v
   const field = useRef<HTMLInputElement>(null);
   useEffect(() => {
     // What the person types meanwhile is not taken away.
-    if (document.activeElement !== field.current) field.current!.value = value;
+    if (field.current && document.activeElement !== field.current) field.current.value = value;
   }, [value]);
   useEffect(() => () => clearTimeout(timer.current), []);
   const typed = (text: string) => {

@@ -73,7 +73,7 @@ export function Find({ screens, close }: { screens: readonly (readonly [string, 
   }, [text.value]);
   const open = (hit: Hit | undefined) => {
     if (!hit) return;
-    box.current!.close();
+    box.current?.close();
     go(hit.address);
   };
   const pressed = (event: KeyboardEvent) => {

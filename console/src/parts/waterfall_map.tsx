@@ -19,14 +19,16 @@ interface Given {
   past: boolean;
 }
 
+type Dragged = PointerEvent & { currentTarget: HTMLElement };
+
 export function Map({ axis, rows, zoom, until, past }: Given) {
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const dragged = useSignal<{ from: number; to: number } | undefined>(undefined);
   const width = useSignal(600);
-  const wanted = useRef<() => void>(() => {});
+  const wanted = useRef<() => unknown>(() => {});
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
-  wanted.current = () => draw(canvas.current!, axis, rows, until);
+  wanted.current = () => canvas.current && draw(canvas.current, axis, rows, until);
 
   useEffect(() => {
     const watch = new ResizeObserver(() => (width.value = box.current?.clientWidth ?? 600));
@@ -40,25 +42,26 @@ export function Map({ axis, rows, zoom, until, past }: Given) {
     }, SLOW_MS);
   }, [axis, rows, width.value, theme.value]);
   useEffect(() => {
+    const element = box.current!;
     const turned = (event: WheelEvent) => {
       event.preventDefault();
-      const { left, width } = box.current!.getBoundingClientRect();
+      const { left, width } = element.getBoundingClientRect();
       zoom.by(event.deltaY > 0 ? 1.25 : 0.8, (event.clientX - left) / width);
     };
-    const element = box.current!;
     element.addEventListener("wheel", turned, { passive: false });
     return () => element.removeEventListener("wheel", turned);
   }, []);
 
-  const part = (event: PointerEvent) => {
-    const { left, width } = box.current!.getBoundingClientRect();
+  // The last event of a drag may come when the strip has left the page, and its reference with it.
+  const part = (event: Dragged) => {
+    const { left, width } = event.currentTarget.getBoundingClientRect();
     return Math.min(1, Math.max(0, (event.clientX - left) / width));
   };
-  const down = (event: PointerEvent) => {
-    box.current!.setPointerCapture(event.pointerId);
+  const down = (event: Dragged) => {
+    event.currentTarget.setPointerCapture(event.pointerId);
     dragged.value = { from: part(event), to: part(event) };
   };
-  const move = (event: PointerEvent) => {
+  const move = (event: Dragged) => {
     if (dragged.value) dragged.value = { ...dragged.value, to: part(event) };
   };
   const up = () => {
