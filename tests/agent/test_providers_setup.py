@@ -1,6 +1,8 @@
 """Where the model of a provider is: its name, the environment, the settings of an agent, and places of one's own."""
 
 import asyncio
+import inspect
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from tests.requirements import requirement
 from toolcrib import Crib, tool
 from toolcrib.agent import Agent, Agents, ModelError, ProviderModel, Providers
 from toolcrib.agent.models import Delta, Finish, Text, Usage
-from toolcrib.agent.providers.endpoint import SETTINGS
+from toolcrib.agent.providers.endpoint import PROVIDERS, SETTINGS
 
 
 @tool(read_only=True)
@@ -154,3 +156,22 @@ def test_settings_that_are_held_against_others_are_those_of_a_request() -> None:
     assert set(SETTINGS) == set(ModelSettings.__annotations__)
     problems = list(ProviderModel("opnai:gpt-5").problems({"temprature": 1, "openai_store": True, "media": []}))
     assert [(key, close) for key, _, close in problems] == [(None, "openai"), ("temprature", "temperature")]
+
+
+@requirement("findings.agents.4")
+def test_every_provider_of_the_package_is_known_and_no_other_is() -> None:
+    from pydantic_ai.providers import infer_provider_class
+
+    cases = re.findall(r"^        case (.+):$", inspect.getsource(infer_provider_class), re.MULTILINE)
+    assert set(PROVIDERS) == {name for case in cases for name in re.findall(r"'([^']+)'", case)}
+    for known in ("azure-responses:m", "gateway/openai:m", "litellm:m"):
+        assert list(ProviderModel(known).problems({})) == []
+    assert [key for key, _, _ in ProviderModel("acme:m").problems({"zeal": 1})] == [None, "zeal"]
+
+
+@requirement("findings.agents.4")
+def test_an_option_is_held_against_the_provider_that_is_really_asked() -> None:
+    house = {"provider": "openai-chat", "base_url": "http://127.0.0.1:9"}
+    assert list(ProviderModel("house:m").problems({"provider": house})) == []
+    problems = list(ProviderModel("house:m").problems({"provider": house | {"wings": 2}}))
+    assert problems == [("provider", "a provider has no option 'wings'", None)]

@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.team import Team, says
 from tests.cli.test_config import loaded, problems
+from tests.requirements import requirement
 from toolcrib.agent import Agents, ModelError, ScriptedModel
 from toolcrib.agent.providers import ProviderModel
 
@@ -94,6 +95,14 @@ def test_a_model_that_nobody_has_is_told_with_what_to_do(team: Team) -> None:
     ran = team.inside("run", "support", "hi", code=2)
     assert "'unheard-of' is no model" in ran.err
     assert "`models` of `agents` in crib.yaml" in ran.err
+
+
+@requirement("findings.agents.4")
+def test_a_model_that_is_almost_one_of_the_file_is_told_with_that(team: Team) -> None:
+    team.write("crib.yaml", "agents: {files: team, models: {fast: openai:gpt-5, '*/*': openai:gpt-5}}\n")
+    team.write("team/support.yaml", "model: fsat\ninstructions: x\nsub_agents: [billing]\n")
+    told = "team/support.yaml:1: Agent 'support': model: 'fsat' is no model: name it as provider:model-name"
+    assert f"{told}, did you mean 'fast'?" in team.inside("agents", "lint").out
 
 
 def test_paths_start_beside_the_file(team: Team) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from toolcrib.agent import builtins
 from toolcrib.agent.definition import Agent
 from toolcrib.agent.files import AgentDefinition, LineProblem
 from toolcrib.agent.models import Model, ModelError
@@ -19,6 +20,9 @@ from toolcrib.schema import nearest
 from toolcrib.tool import Tool
 
 FindModel = Callable[[Agent], Model]
+FINAL = ("final_answer", f"{builtins.NAMESPACE}.final_answer")
+"""The tool that agents with an `output_schema` have beside all others."""
+
 SELECTING = ("tools", "exclude", "always")
 
 
@@ -36,6 +40,7 @@ def _agent(definition: AgentDefinition, agent: Agent, tools: Sequence[Tool], fin
     yield from _selectors(definition, agent, tools)
     yield from _policy(definition, agent, tools)
     yield from _model(definition, agent, find)
+    yield from _stops(definition, agent, tools)
     for name in agent.vars:
         if name not in names_in(agent.instructions):
             problem = f"Agent '{agent.name}': vars: '{name}' is nowhere in its instructions"
@@ -92,6 +97,23 @@ def _selectors(definition: AgentDefinition, agent: Agent, tools: Sequence[Tool])
             elif key == "always" and not any(selects(selector, id) and agent.has(id) for id in ids):
                 problem = f"Agent '{agent.name}': always: '{selector}' selects no tool that the agent has"
                 yield _at(definition, (key, number), Finding("NO_SELECTION", "warning", problem, "agents"))
+
+
+def _stops(definition: AgentDefinition, agent: Agent, tools: Sequence[Tool]) -> Iterator[Finding]:
+    """Conditions that stop a run at a tool that there is none of, or that the agent does not have."""
+    for number, stop in enumerate(agent.stop):
+        if stop.type != "stop_on_tool" or (agent.output_schema is not None and stop.value in FINAL):
+            continue
+        place = ("stop", number, "tool_name")
+        meant = [tool for tool in tools if stop.value in (tool.id, tool.name)]
+        if not meant:
+            problem = f"Agent '{agent.name}': stop: there is no tool '{stop.value}', so it never stops the run"
+            close = nearest(stop.value, [name for tool in tools for name in (tool.id, tool.name)], 1)
+            finding = Finding("NO_TOOL", "warning", problem, "agents", nearest=close[0] if close else None)
+            yield _at(definition, place, finding)
+        elif not any(tool.namespace == builtins.NAMESPACE or agent.has(tool.id) for tool in meant):
+            problem = f"Agent '{agent.name}': stop: '{stop.value}' is no tool that the agent has"
+            yield _at(definition, place, Finding("NO_SELECTION", "warning", problem, "agents"))
 
 
 def _nearest(selector: str, tools: Sequence[Tool]) -> str | None:

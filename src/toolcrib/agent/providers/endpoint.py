@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from toolcrib.agent.models import ModelError
@@ -26,21 +26,14 @@ VARIABLES = {
 """Where the clients of providers look for a key, unless it is `<PROVIDER>_API_KEY`."""
 
 PROVIDERS = (
-    *(
-        "anthropic",
-        "azure",
-        "bedrock",
-        "cohere",
-        "deepseek",
-        "google",
-        "google-cloud",
-        "groq",
-        "huggingface",
-        "mistral",
-    ),
-    *("ollama", "openai", "openai-chat", "openai-responses", "openrouter", "xai"),
+    *("alibaba", "anthropic", "azure", "azure-responses", "bedrock", "bedrock-mantle", "cerebras", "cohere", "crusoe"),
+    *("deepseek", "elevenlabs", "fireworks", "github", "github-copilot", "google", "google-cloud", "groq", "heroku"),
+    *("huggingface", "litellm", "meta", "mistral", "moonshotai", "nebius", "ollama", "openai", "openai-chat"),
+    *("openai-chatgpt", "openai-codex", "openai-decisions", "openai-responses", "openrouter", "ovhcloud"),
+    *("sambanova", "sentence-transformers", "snowflake", "system-one", "together", "typesafe", "vercel", "vllm"),
+    *("voyageai", "xai", "zai"),
 )
-"""Providers that people name most, to tell what was meant by a name that is almost one of them."""
+"""Providers that there are: their names are known without their package, and others are held against them."""
 
 SETTINGS = (
     *("cache", "citations", "extra_body", "extra_headers", "first_event_timeout", "frequency_penalty", "logit_bias"),
@@ -187,15 +180,61 @@ def read_settings(address: ModelEndpoint, texts: Mapping[str, Any]) -> dict[str,
 
 
 def problems_of(address: ModelEndpoint, settings: Mapping[str, Any]) -> Iterator[tuple[str | None, str, str | None]]:
-    """Yield a provider and settings that are almost others, which no request would get an answer with."""
-    if address.kind not in PROVIDERS and (close := nearest(address.kind, PROVIDERS, 1)):
-        yield None, f"'{address.kind}' is no provider", close[0]
+    """Yield a provider, settings and options that there are none of, which no request would get an answer with."""
+    options = settings.get("provider")
+    options = options if isinstance(options, Mapping) else {}
+    kind = str(options.get("provider", address.kind))
+    if not _is_provider(kind):
+        yield None, f"'{kind}' is no provider", _close(kind, PROVIDERS)
     known = (*OURS, *SETTINGS)
     for key in settings:
-        if key not in known and not _SETTING.fullmatch(key) and (close := nearest(key, known, 1)):
-            yield key, "a model has no such setting", close[0]
-    options = settings.get("provider")
-    for place, keys in ((None, address.options), ("provider", options if isinstance(options, Mapping) else ())):
+        if key not in known and not _SETTING.fullmatch(key) and key not in _package_settings():
+            yield key, "a model has no such setting", _close(key, known)
+    for place, keys in ((None, address.options), ("provider", options)):
         for key in keys:
-            if key not in _OPTIONS and (close := nearest(key, _OPTIONS, 1)):
-                yield place, f"a provider has no option '{key}'", close[0]
+            close = _close(key, _OPTIONS)
+            if key not in _OPTIONS and not _is_option(kind, key, unless=close is not None):
+                yield place, f"a provider has no option '{key}'", close
+
+
+def _close(name: str, known: Iterable[str]) -> str | None:
+    close = nearest(name, known, 1)
+    return close[0] if close else None
+
+
+def _is_provider(kind: str) -> bool:
+    """True if there is such a provider; one that is not listed here may be of a newer package, which is then asked."""
+    if kind.removeprefix("gateway/") in PROVIDERS:
+        return True
+    try:
+        from pydantic_ai.providers import infer_provider_class
+    except ImportError:
+        return False
+    try:
+        infer_provider_class(kind)
+    except ImportError:  # it is one whose own package is missing
+        return True
+    except Exception:  # noqa: BLE001 - whatever it raises, it makes no provider of that name
+        return False
+    return True
+
+
+def _package_settings() -> Iterable[str]:
+    try:
+        from pydantic_ai.settings import ModelSettings
+    except ImportError:
+        return ()
+    return ModelSettings.__annotations__
+
+
+def _is_option(kind: str, key: str, *, unless: bool) -> bool:
+    """True if a provider has that option; where its package cannot tell, `unless` it is almost another."""
+    import inspect
+
+    try:
+        from pydantic_ai.providers import infer_provider_class
+
+        made: Any = infer_provider_class(kind)
+    except Exception:  # noqa: BLE001 - without the package nobody knows all options
+        return not unless
+    return key in inspect.signature(made.__init__).parameters

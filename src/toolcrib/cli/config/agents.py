@@ -22,6 +22,7 @@ from toolcrib.agent.models import ModelError
 from toolcrib.agent.providers import Providers
 from toolcrib.cli.config.mistakes import Mistake
 from toolcrib.cli.config.model import AgentsSection, ModelEntry
+from toolcrib.schema import nearest
 from toolcrib.yaml import Path as Place
 
 if TYPE_CHECKING:
@@ -75,8 +76,11 @@ def _check_providers(models: Mapping[str, Any], providers: Mapping[str, Mapping[
         except ModelError as error:
             problems = [(None, error.message, None)]
         for _, problem, close in problems:
-            guess = "" if close is None else f", did you mean '{close}'?"
-            tell(Mistake(f"{'.'.join(place)}: {problem}{guess}", place))
+            tell(Mistake(f"{'.'.join(place)}: {problem}{_guess(close)}", place))
+
+
+def _guess(close: str | None) -> str:
+    return "" if close is None else f", did you mean '{close}'?"
 
 
 def _near(path: Path) -> str:
@@ -120,7 +124,7 @@ def model_finder(
     except ModelError as error:
         raise Mistake(error.message) from None
     for _, problem, close in problems:
-        raise Mistake(f"{problem}, did you mean '{close}'?")
+        raise Mistake(f"{problem}{_guess(close)}")
     return (lambda: models(value)), value
 
 
@@ -174,7 +178,11 @@ class Models(Providers):
             ModelError: `invalid_arguments`, it is in nobody's hands.
         """
         model = self._known.get(name) or self._fitting(name) or name
-        return super().__call__(model) if isinstance(model, str) else model
+        try:
+            return super().__call__(model) if isinstance(model, str) else model
+        except ModelError as error:
+            close = nearest(name, self._known, 1)
+            raise error if not close else ModelError(error.code, f"{error.message}{_guess(close[0])}") from None
 
     def _fitting(self, name: str) -> Any:
         from toolcrib.policy import globs
