@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import hashlib
 import json
+import os
 import random
 import re
 import sqlite3
@@ -210,6 +211,23 @@ async def test_nothing_is_written_over_unless_told_and_never_what_is_in_use(url:
     async with Crib(TOOLS, store=url) as crib:
         assert await crib.store.session("later") is None
         assert await crib.store.session("s") is not None
+
+
+async def test_a_backup_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, sync = tmp_path / "kept.backup", os.fsync
+    synced: list[tuple[int, int, bool]] = []
+
+    def noted(number: int) -> None:
+        about = os.fstat(number)
+        synced.append((about.st_ino, about.st_size, file.exists()))
+        sync(number)
+
+    async with Crib(TOOLS, store=f"sqlite:///{tmp_path}/log.db") as crib:
+        await fill(crib)
+        monkeypatch.setattr(os, "fsync", noted)
+        await back_up(crib.store.url, file)
+    about = file.stat()
+    assert (about.st_ino, about.st_size, False) in synced
 
 
 async def test_a_damaged_store_is_not_backed_up(tmp_path: Path) -> None:

@@ -20,8 +20,9 @@ from toolcrib import ToolFailure, testing, tool
 from toolcrib.errors import StoreError, StoreTooNew, StoreUnavailable
 from toolcrib.events import Event
 from toolcrib.extras import install
-from toolcrib.store import Conflict, Row, Write
+from toolcrib.store import OWNER, Conflict, Row, Write
 from toolcrib.store.codec import LARGE, Stored, encode, raw
+from toolcrib.store.postgres import listener
 from toolcrib.store.postgres.store import PostgresStore
 from toolcrib.store.schema import migrations
 from toolcrib.store.shared import SharedStore
@@ -320,6 +321,57 @@ async def test_a_follower_of_a_session_that_another_swept_finds_the_new_one(post
         await sweeper.commit(note("s", "new", at=AT + 9))
         await again
         assert [(event.seq, event.fields["text"]) for event in seen] == [(1, "new")]
+
+
+async def test_a_follower_of_a_session_that_was_deleted_finds_the_new_one(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "COMPARE_S", 3600.0)  # it is told, and does not find out by itself
+    async with opened(postgres_url, "a", "b") as (reader, other):
+        await other.open("toolcrib.deleted", OWNER, AT)
+        await other.commit(note("s", "old"))
+        for store in (reader, other):
+            await store.wait("s", 0)
+        waiting = [asyncio.create_task(store.wait("s", 1)) for store in (reader, other)]
+        await asyncio.sleep(0)
+        assert await other.delete("s", Write("toolcrib.deleted", []))
+        await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 60)
+        await other.open("s", "bob", AT + 9)
+        again = asyncio.create_task(follow(reader, "s", seen := list[Event](), 1))
+        await other.commit(note("s", "new", at=AT + 9))
+        await asyncio.wait_for(again, 60)
+        assert [(event.seq, event.fields["text"]) for event in seen] == [(1, "new")]
+
+
+@requirement("aomi.push.3")
+async def test_who_hears_that_anything_may_have_moved_looks_at_what_it_follows(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "COMPARE_S", 3600.0)
+    async with opened(postgres_url, "a", "b") as (reader, writer):
+        writer.carry = lambda hints: True  # they are lost
+        waiting = asyncio.create_task(reader.wait("s", 0))
+        await until(lambda: _true("s" in reader._followers and reader._followers.sessions["s"].looked >= 0))
+        await writer.commit(note("s", "unheard"))
+        assert not waiting.done()
+        reader.heard("somebody *")
+        await asyncio.wait_for(waiting, 60)
+        assert await texts(reader) == ["unheard"]
+
+
+@requirement("aomi.push.3")
+async def test_a_hint_that_came_in_part_is_missed_all_the_same(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "COMPARE_S", 0.05)
+    async with opened(postgres_url, "a", "b") as (reader, writer):
+        writer.carry = lambda hints: True  # they are lost
+        waiting = asyncio.create_task(reader.wait("s", 0))
+        await until(lambda: _true("s" in reader._followers and reader._followers.sessions["s"].looked >= 0))
+        reader.heard(f"{writer._sender} #0")
+        await writer.commit(note("s", "unheard"))
+        await asyncio.wait_for(waiting, 60)
+        assert await texts(reader) == ["unheard"]
 
 
 async def test_a_node_hears_of_what_concerns_a_session_that_it_knows(postgres_url: str) -> None:

@@ -11,6 +11,7 @@ from tests.requirements import requirement
 from toolcrib.store import Store, open_store
 from toolcrib.store.rollup_check import problems
 from toolcrib.store.rollups import BOUNDS, milliseconds, quantiles, slot_of
+from toolcrib.store.sqlite import rollups
 from toolcrib.testing.stores.fixture import AT
 from toolcrib.testing.stores.rollups import called, tallies
 
@@ -67,6 +68,14 @@ async def test_a_roll_up_that_lacks_something_is_noticed(tmp_path: Path) -> None
     db.close()
     assert len(await problems(store, AT)) == 1
     await store.close()
+
+
+async def test_a_file_is_rolled_up_in_pieces_and_nothing_between_them_is_left_out(tmp_path: Path) -> None:
+    await _written_before(open_store(f"sqlite:///{tmp_path}/log.db"))
+    with closing(sqlite3.connect(tmp_path / "log.db")) as db, db:
+        lines = rollups.left(db)
+        assert (rollups.roll(db, 1), rollups.left(db)) == (1, lines - 1)
+    assert await _counted(f"sqlite:///{tmp_path}/log.db") == [("", 1), ("denied", 1)]
 
 
 @pytest.mark.parametrize("took", [0, 99, 100, 101, 5_000, 123_456, 10**7, 86_400 * 10**6, BOUNDS[-1] * 2])

@@ -364,6 +364,22 @@ async def test_a_reader_sees_all_that_another_process_writes_in_order(file: Path
         assert seen == await read_all(store, "s")
 
 
+@pytest.mark.parametrize(
+    "write", [Write("s", [line()]), Write("s", [line(call="c")], revision=(0, 1))], ids=["own line", "state"]
+)
+async def test_a_change_of_a_session_itself_or_of_its_state_is_told_to_others(file: Path, write: Write) -> None:
+    async with opened(file) as one, opened(file, "worker-2") as other:
+        changed = asyncio.Event()
+        one.own_changed = lambda session: changed.set()
+        assert one.moved is not None
+        before = one.moved()
+        await other.commit(Write("s", [line(call="c")]))
+        assert one.moved() == before, "events of calls concern nobody else"
+        await other.commit(write)
+        assert one.moved() != before
+        await asyncio.wait_for(changed.wait(), 60)
+
+
 @pytest.mark.process
 async def test_a_worker_is_alive_until_its_process_is_killed(file: Path) -> None:
     async with opened(file) as store:
