@@ -25,7 +25,7 @@ from toolcrib.origins import SCRIPT
 from toolcrib.origins.flow import chosen, private, trusted
 from toolcrib.origins.index import OriginIndex, leaves
 from toolcrib.origins.script_calls import EndedCall, ScriptCalls
-from toolcrib.store.codec import decode, event_json
+from toolcrib.store.codec import LargeValue, Raw, decode, encode, event_json
 
 if TYPE_CHECKING:
     from toolcrib._call.ports import SessionPort
@@ -45,6 +45,10 @@ class _Call(NamedTuple):
     args: Any
     agent: bool
     parent: str | None = None
+
+
+_UNKNOWN = _Call("", None, True)
+"""A call whose beginning the log does not have."""
 
 
 class _ToolTraits(NamedTuple):
@@ -107,7 +111,9 @@ class OriginFold:
             else:
                 _, call, kind, data = entry
                 self.seen += 1
-                if kind in _KINDS:
+                if type(data) is Done and data.failure is None and not data.content:
+                    self._succeeded(call or "", data)
+                elif kind in _KINDS:
                     self._take(call, read(kind, event_json(kind, data)))
         except Exception:
             self.index.complete = False
@@ -119,7 +125,7 @@ class OriginFold:
             case Accepted():
                 self._accepted(call, _Call(data.tool, data.args, data.agent is not None, data.parent), data.by.kind)
             case Done():
-                made = self._calls.pop(call, None) or _Call("", None, True)
+                made = self._calls.pop(call, _UNKNOWN)
                 self._ended(call, made, None if data.data is UNSET else data.data)
                 self._done(call, made.tool, data)
             case Waiting(question=question):
@@ -150,11 +156,23 @@ class OriginFold:
         id, marks, options = call.call, call.marks, call.options
         agent = marks.get("agent") if marks else options.agent
         made = _Call(call.tool.id, decode(call.args), agent is not None, marks.get("parent") if marks else None)
-        self._accepted(id, made, options.by.kind)
-        if call.result is not None:
-            del self._calls[id]
+        if call.result is None:
+            self._accepted(id, made, options.by.kind)
+        else:
+            if agent is None and options.by.kind == "user":
+                self._add_words(made.args)
             self._ended(id, made, decode(call.result))
-            self._scripts.pop(id, None)
+
+    def _succeeded(self, call: str, data: Done) -> None:
+        """Take the end of a call that gave data alone, without a look at its other fields."""
+        json = data.data
+        if json is not UNSET:
+            json = (
+                decode(json) if type(json) is Raw else decode(json.json if type(json) is LargeValue else encode(json))
+            )
+        self._ended(call, self._calls.pop(call, _UNKNOWN), None if json is UNSET else json)
+        self._scripts.pop(call, None)
+        self._questions.pop(call, None)
 
     def _message(self, data: MessageAdded) -> None:
         """The words of the user are those of a message to an agent that nobody but the user sent."""

@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from toolcrib.origins.normal_forms import days, decoded, fold, form, has_digits, numbers, tokens
+from toolcrib.origins.normal_forms import ValueForm, days, decoded, fold, form, has_digits, numbers, tokens
 from toolcrib.origins.roles import is_content
 from toolcrib.origins.words import MOST_PENDING, TrustedWords, WrittenWords
 
@@ -117,12 +117,24 @@ class OriginIndex:
 
     def add_result(self, call: str, tool: str, arguments: Iterable[Any], data: Any, *, trusted: bool) -> None:
         """Take the result of a call, with those values of its arguments that chose what it is about."""
-        texts = [value for value in arguments if isinstance(value, str)]
-        led = self.led(texts)
-        queried = led and any(map(self.user.contain, texts))
+        led, queried = self._lookup(arguments)
         self.read_untrusted |= not trusted
         if data is not None:
             self._take(ResultRecord(call, tool, trusted, led, queried), "", "", data)
+
+    def _lookup(self, arguments: Iterable[Any]) -> tuple[bool, bool]:
+        """Return whether nothing a call was given came from elsewhere than the user, or from what they led to, and
+        whether words of theirs were looked up.
+        """
+        queried = False
+        for value in arguments:
+            if isinstance(value, str):
+                shape = form(value)
+                if self.user.hold(shape):
+                    queried = True
+                elif not (self.instructions.hold(shape) or self._field_led(shape) or not value.strip()):
+                    return False, False
+        return True, queried
 
     def add_text(self, kind: Kind, call: str, tool: str, path: str, text: str) -> None:
         """Take a text in which values may stand."""
@@ -267,14 +279,16 @@ class OriginIndex:
             records.sort(key=lambda one: (not one.named, not one.led, not one.trusted))
         return records
 
-    def led(self, texts: list[str]) -> bool:
-        """Return True if nothing that a call was given came from elsewhere than the user, or from what they led to."""
-        return all(self.said(text) or self.led_to(text) for text in texts if text.strip())
-
     def led_to(self, value: Any) -> bool:
         """Return True if a value is a whole field of a record that the user's words led to."""
-        shape = form(value)
-        return not shape.hidden and any(record.led for record, _ in self._fields.get(shape.key, ()))
+        return self._field_led(form(value))
+
+    def _field_led(self, shape: ValueForm) -> bool:
+        if not shape.hidden:
+            for record, _ in self._fields.get(shape.key, ()):
+                if record.led:
+                    return True
+        return False
 
     def _whole(self, value: Any) -> Iterator[Sighting]:
         """Yield the records of which a value is a whole field."""

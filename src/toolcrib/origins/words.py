@@ -108,6 +108,10 @@ class WrittenWords(WordIndex):
 
     def add(self, text: str) -> None:
         """Take what an agent wrote."""
+        if len(text) < SHORTEST_ENCODED and text.isascii() and text.isalnum():  # one word, and nothing hidden in it
+            if not self.full:
+                self._add_word(text.lower())
+            return
         self._pending.append(text)
         self._size += len(text)
         if self._size > MOST_PENDING:
@@ -126,14 +130,14 @@ class WrittenWords(WordIndex):
         self._pending.clear()
         self._size = 0
 
-    def _read(self, text: str) -> None:
-        if len(text) < SHORTEST_ENCODED and text.isascii() and text.isalnum():  # one word, and nothing hidden in it
-            word = text.lower()
-            self._append(word)
+    def _add_word(self, word: str) -> None:
+        if word not in self._tokens:
             self._tokens.add(word)
             if not word.isalpha():
                 self._numbers.update(numbers(word))
-            return
+        self._append(word)
+
+    def _read(self, text: str) -> None:
         for folded in map(fold, (text, *decoded(text))):
             self._append(folded)
             self._tokens |= tokens(folded)

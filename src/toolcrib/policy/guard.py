@@ -90,12 +90,11 @@ def doubts(tool: Tool, values: Mapping[str, Any], index: OriginIndex) -> Iterato
     """Yield everything about a call that needs a question."""
     acts = tool.does != "read"
     own, others = 0, 0
-    leaves = not _LEAVING.isdisjoint(roles(tool))
     for one in map(_as_address, arguments(tool, values)):
         if one.role == "option" or not (acts or (one.role == "destination" and _ADDRESS.search(str(one.value)))):
             continue
         if one.role == "content":
-            if leaves:
+            if not _LEAVING.isdisjoint(roles(tool)):
                 yield from _links(one, index)
             continue
         if index.said(one.value):
