@@ -96,11 +96,10 @@ class Admission:
         look = _Look(request, request.arguments, options.label)
         try:
             tool, desk = self._find(request)
-            look.tool = tool
             timeout_s = tool.limits.timeout_s or self._limits.timeout_s
             if options.timeout_s is not None or self.preset is not None:
                 timeout_s = self.timeout_s(request, tool)
-            look.timeout_s = timeout_s
+            look.tool, look.timeout_s = tool, timeout_s
             self._authorize(request, tool, desk)
             if history is not None and request.problem is None:
                 self._check_approvals(request, tool, history)
@@ -120,9 +119,8 @@ class Admission:
                 await self._charge(request, tool, parsed)
         except _Refusal as refusal:
             return look.rejected(refusal)
-        background, shown, secrets = options.background, look.shown, look.secrets
-        if background is None:
-            background = tool.background
+        shown, secrets = look.shown, look.secrets
+        background = tool.background if options.background is None else options.background
         light = shown is None and options.key is None and not (background or secrets or look.label or options.label)
         plain = light and options is PLAIN and request.origin is TOP and not look.prepared_from
         bounded = tool.serial or tool.upstream is not None or tool.limits.concurrency is not None
@@ -388,10 +386,9 @@ class Admission:
         try:
             policy = (session.judge or session.policy) if desk is None else desk.policy
             by_agent = request.options.agent is not None
-            if type(policy) is DefaultPolicy and not by_agent:  # another may say more, and so may origins
-                verdict = policy.settled.get(tool)
-            else:
-                verdict = policy.constant.get(tool)
+            # Another policy may say more, and so may origins.
+            known = policy.settled if type(policy) is DefaultPolicy and not by_agent else policy.constant
+            verdict = known.get(tool)
             if verdict is None:
                 who = request.asker() if by_agent else session
                 verdict = policy.decide(who, tool, partial(parser.normalised, parsed))

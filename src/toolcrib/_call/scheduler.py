@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -112,7 +112,7 @@ class Scheduler:
         self._queue: CallQueue[ScheduledCall] = CallQueue(limits.weights)
         self._seats: set[ScheduledCall] = set()
         self._places: set[ScheduledCall] = set()  # in the queue
-        self._deadlines: dict[float, OrderedDict[ScheduledCall, float]] = {}
+        self._deadlines = defaultdict[float, OrderedDict[ScheduledCall, float]](OrderedDict)
         self.queued = self._nested = self._held = self._queued_upstream = 0
         self._seating = False
         self._timer: Any = None
@@ -309,10 +309,7 @@ class Scheduler:
         """Calls `overdue` when the time that a call has is over, unless the call has finished by then."""
         seconds = seat.admission.timeout_s
         when = self._clock.now() + seconds
-        line = self._deadlines.get(seconds)
-        if line is None:
-            line = self._deadlines[seconds] = OrderedDict()
-        line[seat] = when
+        self._deadlines[seconds][seat] = when
         if self._timer is None or when < self._timer_at:
             self._arm(when)
 

@@ -16,6 +16,11 @@ MOST = 2**32 - 1
 """The last event that a session can have: its number takes half of the key."""
 
 
+def data_version(db: sqlite3.Connection) -> int:
+    """Another number after a commit of another process; its own commits do not count."""
+    return int(db.execute("PRAGMA data_version").fetchone()[0])
+
+
 def read_page(
     db: sqlite3.Connection, query: str, values: dict[str, Any], extent: PageLimit
 ) -> tuple[list[Event], bool]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sqlite3
 from typing import Any
 
-from toolcrib.store import Archive, Write
-from toolcrib.store.codec import Stored, encode, split_large
+from toolcrib.errors import StoreError
+from toolcrib.store import Archive, Row, Write
+from toolcrib.store.codec import Stored
 from toolcrib.store.schema import queries
 from toolcrib.store.sqlite.kept_values import keep
 from toolcrib.store.sqlite.rollups import outlive, roll_all
-from toolcrib.store.sqlite.writer import event_crc, insert_row
+from toolcrib.store.sqlite.writer import insert_row, line_of
 
 
 def belongings(db: sqlite3.Connection, n: int) -> tuple[dict[str, int], list[str]]:
@@ -60,10 +61,53 @@ def delete(db: sqlite3.Connection, session: str, tombstone: Write) -> bool:
 
 def insert_event(db: sqlite3.Connection, n: int, seq: int, draft: Any) -> None:
     """Writes one line of a log."""
-    at, call, kind, data = draft
-    text, large = split_large(kind, data)
-    for part in large.values():
-        keep(db, n, part.id, part.json)
-    key, names = (n << 32) + seq, encode({name: part.id for name, part in large.items()}).decode() if large else None
-    crc = event_crc(key, at, call, kind, text, names)
-    db.execute(queries()["insert_event"], (key, at, call, kind, text.decode(), names, crc))
+    db.execute(queries()["insert_event"], line_of(db, (n << 32) + seq, draft))
+
+
+def number(db: sqlite3.Connection, session: str) -> int:
+    """The number by which the tables know a session; -1 where there is none."""
+    row = db.execute("SELECT n FROM sessions WHERE id = ?", (session,)).fetchone()
+    return -1 if row is None else int(row[0])
+
+
+def known(db: sqlite3.Connection, session: str) -> int:
+    """The same of a session that there has to be."""
+    n = number(db, session)
+    if n < 0:
+        raise StoreError(f"There is no session '{session}'")
+    return n
+
+
+def rebuild(db: sqlite3.Connection, session: str, rows: list[Row], revision: int | None) -> None:
+    """Exchanges the rows of a session."""
+    n = known(db, session)
+    db.execute(queries()["delete_index"], {"n": n})
+    db.execute(queries()["set_revision"], {"n": n, "revision": revision})
+    for row in rows:
+        db.execute(queries()["delete_call"], {"id": row.id})
+        if not insert_row(db, n, row):
+            raise StoreError(f"Two calls of session '{session}' have the key '{row.key}'")
+
+
+def take_out(db: sqlite3.Connection, values: dict[str, Any]) -> bool:
+    """Ends a session at one blow, so that whoever opens it finds all or nothing; False if it is needed again."""
+    owner = db.execute("SELECT owner FROM sessions WHERE n = :n", values).fetchone()
+    roll_all(db)
+    taken = db.execute(queries()["take_out"], values).rowcount > 0
+    if taken:
+        outlive(db, values["n"], owner[0])
+        db.execute(queries()["keep_swept"], values)
+        db.execute(queries()["delete_open"], values)
+        db.execute(queries()["delete_leases"], values)
+    return taken
+
+
+def delete_some(db: sqlite3.Connection, n: int) -> bool:
+    """One piece of what a swept session left; True when nothing is left."""
+    for name in ("delete_calls", "delete_events"):
+        deleted = db.execute(queries()[name], {"n": n}).rowcount
+    if deleted:
+        return False
+    for name in ("delete_kept", "delete_cursors", "forget_swept"):
+        db.execute(queries()[name], {"n": n})
+    return True

@@ -8,7 +8,6 @@ A second process may use the same file: numbers are given out under SQLite's loc
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import sqlite3
 import time
@@ -40,26 +39,23 @@ from toolcrib.store import (
 from toolcrib.store.codec import WHOLE, PageLimit, encode
 from toolcrib.store.followers import Followers
 from toolcrib.store.own_writes import OwnWrites
-from toolcrib.store.private_files import make_private, restrict
 from toolcrib.store.rollups import ROLL_S, Tallies, Tally, TallyFilter, Times
 from toolcrib.store.schema import migrate, queries
 from toolcrib.store.sqlite import rollups, sessions
-from toolcrib.store.sqlite.change_counter import ChangeCounter
-from toolcrib.store.sqlite.checkpoint import BUSY_MS, LOST, Checkpoints, is_whole, wal
+from toolcrib.store.sqlite.checkpoint import LOST, Checkpoints, is_whole, wal
+from toolcrib.store.sqlite.connection import connect, reason
 from toolcrib.store.sqlite.errors import explain
 from toolcrib.store.sqlite.kept_values import keep
-from toolcrib.store.sqlite.log_reader import MOST, read_kept, read_page, read_row, read_rows, read_stories
+from toolcrib.store.sqlite.log_reader import MOST, data_version, read_kept, read_page, read_row, read_rows, read_stories
 from toolcrib.store.sqlite.own_writes import FileWrites
+from toolcrib.store.sqlite.sessions import known, number
 from toolcrib.store.sqlite.vacuum import free_some
 from toolcrib.store.sqlite.workers import Workers
-from toolcrib.store.sqlite.writer import BACKLOG, OLD_S, CommitCounter, Writer, data_version, insert_row, nothing
+from toolcrib.store.sqlite.writer import BACKLOG, OLD_S, ChangeCounter, CommitCounter, Writer, nothing
 from toolcrib.store.walks import in_file, listing
 
 LOOK_S, WATCH_LOOKS = 0.1, 10
 """How often another process's writes are looked for while a session is followed; while all are watched, every tenth."""
-
-ROOM = 64 * 1024
-"""With fewer bytes than that an SQLite file cannot be opened."""
 
 T = TypeVar("T")
 
@@ -112,7 +108,7 @@ class SqliteStore(Store):
                 self._mover = ThreadPoolExecutor(1, "toolcrib-wal")
                 checkpoints = Checkpoints(self._writing, self._path, self._workers, self._mover)
             except (sqlite3.Error, OSError) as error:
-                raise StoreUnavailable(f"Cannot open {self._path}: {self._reason(error)}") from None
+                raise StoreUnavailable(f"Cannot open {self._path}: {reason(error, self._path)}") from None
             undo.pop_all()
         self._readers = ThreadPoolExecutor(1, "toolcrib-read")
         self._commits = CommitCounter(self._workers.shared.commits)
@@ -121,32 +117,8 @@ class SqliteStore(Store):
         counters = self._commits, self._moves
         self._writer = Writer(self._writing, self._path, self._followers, checkpoints, counters, always_full=self._full)
 
-    def _reason(self, error: Exception) -> str:
-        """What went wrong; SQLite has no better word than an error of the disk where there is no room for its index."""
-        try:
-            room = os.statvfs(self._path.parent)
-        except OSError:
-            return str(error)
-        if "full" in str(error) or room.f_bavail * room.f_frsize < ROOM:
-            return "the disk is full: free some space"
-        return str(error)
-
     def _connect(self) -> sqlite3.Connection:
-        if not self._path.parent.is_dir():
-            raise StoreUnavailable(f"Cannot open {self._path}: the folder {self._path.parent} does not exist")
-        make_private(self._path)  # SQLite gives its WAL and its index the rights of the file
-        for path in (self._path, wal(self._path), self._path.with_name(f"{self._path.name}-shm")):
-            restrict(path)
-        db = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, cached_statements=256)
-        try:
-            db.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
-            db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # of a new file: it holds once there is a table
-            db.execute("PRAGMA journal_mode = WAL")
-            db.execute("PRAGMA synchronous = NORMAL")
-        except sqlite3.Error:
-            db.close()
-            raise
-        return db
+        return connect(self._path)
 
     async def close(self) -> None:
         """Writes what is left, stops the threads and lets go of the file."""
@@ -263,7 +235,7 @@ class SqliteStore(Store):
 
         def do(db: sqlite3.Connection) -> tuple[list[Event], bool]:
             last = MOST if until is None else min(until, MOST)
-            values = {"n": _number(db, session), "after": max(after, 0), "until": last, "limit": limit, "call": call}
+            values = {"n": number(db, session), "after": max(after, 0), "until": last, "limit": limit, "call": call}
             return read_page(db, name, values, extent)
 
         nudges = self._followers.nudges
@@ -344,7 +316,7 @@ class SqliteStore(Store):
         name = "calls_done" if done_after is not None else listing(wanted)
 
         def do(db: sqlite3.Connection) -> list[Row]:
-            n = None if session is None else _number(db, session)
+            n = None if session is None else number(db, session)
             values = {
                 "n": n,
                 "states": encode(wanted).decode(),
@@ -369,7 +341,7 @@ class SqliteStore(Store):
         """The events of several calls."""
 
         def do(db: sqlite3.Connection) -> list[list[Event]]:
-            return read_stories(db, ((_number(db, row.session), row) for row in rows))
+            return read_stories(db, ((number(db, row.session), row) for row in rows))
 
         return await self._after_writes(do)
 
@@ -392,7 +364,7 @@ class SqliteStore(Store):
         """Where a consumer stands."""
 
         def do(db: sqlite3.Connection) -> int:
-            values = {"n": _number(db, session), "consumer": consumer}
+            values = {"n": number(db, session), "consumer": consumer}
             row = db.execute(queries()["cursor"], values).fetchone()
             return int(row[0]) if row else 0
 
@@ -402,7 +374,7 @@ class SqliteStore(Store):
         """Moves forward only."""
 
         def do(db: sqlite3.Connection) -> int:
-            values = {"n": _known(db, session), "consumer": consumer, "seq": seq}
+            values = {"n": known(db, session), "consumer": consumer, "seq": seq}
             db.execute(queries()["move_cursor"], values)
             return int(db.execute(queries()["cursor"], values).fetchone()[0])
 
@@ -413,13 +385,13 @@ class SqliteStore(Store):
         """Keeps a large value."""
 
         def do(db: sqlite3.Connection) -> None:
-            keep(db, _known(db, session), id, data)
+            keep(db, known(db, session), id, data)
 
         await self._writer.do(do)
 
     async def kept(self, session: str, id: str) -> bytes | None:
         """A large value."""
-        return await self._after_writes(lambda db: read_kept(db, _number(db, session), id))
+        return await self._after_writes(lambda db: read_kept(db, number(db, session), id))
 
     async def alive(self, worker: str) -> bool:
         """True if the process behind that name holds its lock."""
@@ -458,21 +430,12 @@ class SqliteStore(Store):
             pass
 
     def _take_out(self, db: sqlite3.Connection, values: dict[str, Any]) -> bool:
-        """Ends a session at one blow, so that whoever opens it finds all or nothing; False if it is needed again."""
         self._writer.forget_heads()
-        owner = db.execute("SELECT owner FROM sessions WHERE n = :n", values).fetchone()
-        rollups.roll_all(db)
-        taken = db.execute(queries()["take_out"], values).rowcount > 0
-        if taken:
-            rollups.outlive(db, values["n"], owner[0])
-            db.execute(queries()["keep_swept"], values)
-            db.execute(queries()["delete_open"], values)
-            db.execute(queries()["delete_leases"], values)
-        return taken
+        return sessions.take_out(db, values)
 
     async def belongings(self, session: str) -> tuple[dict[str, int], list[str]]:
         """Its cursors and the ids of its large values."""
-        return await self._after_writes(lambda db: sessions.belongings(db, _number(db, session)))
+        return await self._after_writes(lambda db: sessions.belongings(db, number(db, session)))
 
     async def adopt(self, archive: Archive) -> bool:
         """Makes a session in one transaction."""
@@ -496,7 +459,7 @@ class SqliteStore(Store):
 
     async def _delete_swept(self) -> None:
         for (n,) in await self._in_reader(lambda db: db.execute(queries()["swept"]).fetchall()):
-            while not await self._writer.do(lambda db, n=n: _delete_some(db, n)):  # type: ignore[misc]
+            while not await self._writer.do(lambda db, n=n: sessions.delete_some(db, n)):  # type: ignore[misc]
                 pass
 
     async def spend(self, rates: list[tuple[str, float, int]], now: float | None = None) -> float:
@@ -537,36 +500,7 @@ class SqliteStore(Store):
         new = list(rows)
 
         def do(db: sqlite3.Connection) -> None:
-            n = _known(db, session)
-            db.execute(queries()["delete_index"], {"n": n})
-            db.execute(queries()["set_revision"], {"n": n, "revision": revision})
             self._writer.forget_heads()
-            for row in new:
-                db.execute(queries()["delete_call"], {"id": row.id})
-                if not insert_row(db, n, row):
-                    raise StoreError(f"Two calls of session '{session}' have the key '{row.key}'")
+            sessions.rebuild(db, session, new, revision)
 
         await self._writer.do(do)
-
-
-def _number(db: sqlite3.Connection, session: str) -> int:
-    row = db.execute("SELECT n FROM sessions WHERE id = ?", (session,)).fetchone()
-    return -1 if row is None else int(row[0])
-
-
-def _known(db: sqlite3.Connection, session: str) -> int:
-    n = _number(db, session)
-    if n < 0:
-        raise StoreError(f"There is no session '{session}'")
-    return n
-
-
-def _delete_some(db: sqlite3.Connection, n: int) -> bool:
-    """One piece of what a swept session left; True when nothing is left."""
-    for name in ("delete_calls", "delete_events"):
-        deleted = db.execute(queries()[name], {"n": n}).rowcount
-    if deleted:
-        return False
-    for name in ("delete_kept", "delete_cursors", "forget_swept"):
-        db.execute(queries()[name], {"n": n})
-    return True

@@ -19,13 +19,13 @@ from zlib import crc32
 from msgspec.structs import astuple
 
 from toolcrib.errors import StoreError, StoreUnavailable
-from toolcrib.store import DOORS, SECRET, Conflict, Draft, Row, Write, enters
+from toolcrib.store import DOORS, Conflict, Draft, Row, Write, enters
 from toolcrib.store.codec import LARGE, CompactWrite, encode, split_large
 from toolcrib.store.followers import Followers
 from toolcrib.store.schema import queries
 from toolcrib.store.sqlite.checkpoint import Checkpoints
 from toolcrib.store.sqlite.errors import explain
-from toolcrib.store.sqlite.kept_values import keep
+from toolcrib.store.sqlite.kept_values import change_kept, keep
 from toolcrib.store.sqlite.log_reader import read_row, standing
 
 BATCH = 512
@@ -49,6 +49,9 @@ HEADS = 10_000
 TOUCH_S = 1.0
 """How far the time of a session's last use may be behind its last event."""
 
+MOVES_S = 0.1
+"""How often it is looked, in memory, whether another process changed what belongs to a session itself."""
+
 COLUMNS, LINE = 7, ", (?, ?, ?, ?, ?, ?, ?)"
 """Values of a line of the log, and what each further line adds to the statement that writes the first."""
 
@@ -57,11 +60,6 @@ Do = Write | Callable[[sqlite3.Connection], Any]
 
 def nothing(db: sqlite3.Connection) -> None:
     """What whoever waits for all before it has to do."""
-
-
-def data_version(db: sqlite3.Connection) -> int:
-    """Another number after a commit of another process; its own commits do not count."""
-    return int(db.execute("PRAGMA data_version").fetchone()[0])
 
 
 class CommitCounter:
@@ -96,6 +94,28 @@ class CommitCounter:
     def leave(self) -> None:
         """Looks no more; whoever still asks finds that nothing changes."""
         self._counts = [self._own, self._own]
+
+
+class ChangeCounter(CommitCounter):
+    """Counts those that concern sessions themselves or their state, and tells when another process made one."""
+
+    def __init__(self, counts: MutableSequence[int] | memoryview[int], tell: Callable[[], None]) -> None:
+        super().__init__(counts)
+        self._tell = tell
+        self._loop = asyncio.get_running_loop()
+        self._known = self.of_others()
+        self._polling = self._loop.call_later(MOVES_S, self._poll)
+
+    def _poll(self) -> None:
+        """Looks into memory alone; nothing is read for it."""
+        before, self._known = self._known, self.of_others()
+        if before != self._known:
+            self._tell()
+        self._polling = self._loop.call_later(MOVES_S, self._poll)
+
+    def rest(self) -> None:
+        """Tells no more."""
+        self._polling.cancel()
 
 
 _WriterJob = tuple[Do, asyncio.Future[Any] | None]
@@ -323,12 +343,14 @@ class Writer:
             return job, write(self._db), 0
         head = self._heads.get(write.session) or self._head(write.session)
         conflict = None if write.holder is None and write.revision is None else self._overtaken(head, write)
+        events, first = write.events, head.seq + 1
+        last = head.seq + (len(events) if isinstance(events, list) else events.count)
         if conflict is None and write.row is not None:
-            conflict = self._guard(head, write, write.row)
+            conflict = self._guard(head, write, write.row, last)
         if conflict is not None:
             return job, conflict, 0
-        first = head.seq + 1
-        self._rows += self._lines(head, write.events)
+        self._rows += self._lines((head.n << 32) + first, events)
+        head.seq = last
         if write.cursor is not None or write.adds or write.keeps or write.forgets:
             self._write_beside(head.n, write, first)
         self._touch(head, write)
@@ -349,7 +371,7 @@ class Writer:
         if write.adds:
             self._add(n, write, first)
         if write.keeps or write.forgets:
-            self._keep(n, write)
+            change_kept(self._db, n, write)
 
     def _add(self, n: int, write: Write, first: int) -> None:
         places = write.places()
@@ -357,12 +379,6 @@ class Writer:
             row.accepted_seq = first + places[row.id]
             if not insert_row(self._db, n, row):
                 raise StoreError(f"There is a call '{row.id}' already")
-
-    def _keep(self, n: int, write: Write) -> None:
-        for id, data in write.keeps:
-            keep(self._db, n, id, data)
-        for call in write.forgets:
-            self._db.execute(self._sql["forget_secrets"], {"n": n, "id": f"{SECRET}{call}"})
 
     def _head(self, session: str) -> _Head:
         self._flush()
@@ -394,28 +410,19 @@ class Writer:
         if not self._db.execute(self._sql["touch_session"], values).rowcount:
             raise sqlite3.IntegrityError("another process swept the session")
 
-    def _lines(self, head: _Head, events: list[Draft] | CompactWrite) -> list[Sequence[Any]]:
-        """What is written of events; `head` is moved behind them."""
-        before, head.seq = (head.n << 32) + head.seq, head.seq + _count(events)
+    def _lines(self, first: int, events: list[Draft] | CompactWrite) -> list[Sequence[Any]]:
+        """What is written of events, the first of which has this key."""
         if isinstance(events, list):
-            return [self._event(key, draft) for key, draft in enumerate(events, before + 1)]
+            return [line_of(self._db, key, draft) for key, draft in enumerate(events, first)]
         together: list[Any] = []
-        for key, (at, call, kind, text) in enumerate(events.lines(), before + 1):
+        for key, (at, call, kind, text) in enumerate(events.lines(), first):
             if len(text) > LARGE:
-                return [self._event(key, draft) for key, draft in enumerate(events, before + 1)]
+                return [line_of(self._db, key, draft) for key, draft in enumerate(events, first)]
             together += key, at, call, kind, text.decode(), None, event_crc(key, at, call, kind, text)
         return [together]
 
-    def _event(self, key: int, draft: Draft) -> tuple[Any, ...]:
-        at, call, kind, data = draft
-        text, large = split_large(kind, data)
-        for part in large.values():
-            keep(self._db, key >> 32, part.id, part.json)
-        names = encode({name: part.id for name, part in large.items()}).decode() if large else None
-        return (key, at, call, kind, text.decode(), names, event_crc(key, at, call, kind, text, names))
-
-    def _guard(self, head: _Head, write: Write, row: Row) -> Conflict | None:
-        done_seq = head.seq + _count(write.events) if row.state == "done" else row.done_seq
+    def _guard(self, head: _Head, write: Write, row: Row, last: int) -> Conflict | None:
+        done_seq = last if row.state == "done" else row.done_seq
         if write.expect is None:
             if head.closed and enters(row):
                 return Conflict(standing(self._db, head.n, row), closed=True)
@@ -477,8 +484,14 @@ def event_crc(key: int, at: float, call: str | None, kind: str, data: bytes, lar
     return crc32(_pack(key, at) + (text if large is None else text + large).encode() + data)
 
 
-def _count(events: list[Draft] | CompactWrite) -> int:
-    return len(events) if isinstance(events, list) else events.count
+def line_of(db: sqlite3.Connection, key: int, draft: Draft) -> tuple[Any, ...]:
+    """The line of an event, whose large values are stored beside it."""
+    at, call, kind, data = draft
+    text, large = split_large(kind, data)
+    for part in large.values():
+        keep(db, key >> 32, part.id, part.json)
+    names = encode({name: part.id for name, part in large.items()}).decode() if large else None
+    return (key, at, call, kind, text.decode(), names, event_crc(key, at, call, kind, text, names))
 
 
 def insert_row(db: sqlite3.Connection, n: int, row: Row) -> bool:
