@@ -32,10 +32,10 @@ class Walk(NamedTuple):
 
 
 LIMITS = {
-    ("memory", "read"): Walk(7, 520, 15),
-    ("memory", "once"): Walk(7, 610, 26),
-    ("sqlite", "read"): Walk(9, 690, 24),
-    ("sqlite", "once"): Walk(9, 815, 53),
+    ("memory", "read"): Walk(7, 500, 15),
+    ("memory", "once"): Walk(7, 590, 26),
+    ("sqlite", "read"): Walk(9, 680, 24),
+    ("sqlite", "once"): Walk(9, 810, 53),
 }
 """Those on SQLite have some room: its thread does more while it waits, and the test waits for it."""
 

@@ -461,9 +461,7 @@ class LiveCall(CallParts, eq=False, weakref=True):
         if self.ties is not None:
             self._untie(self.ties)
         if not self.admission.is_plain or self.caller.on_end is not None:
-            at_once = self.row is None and self.result is not None  # whoever called has the result
-            if not at_once or self.caller.parent is not None or self.caller.on_end is not None:
-                self._tell_end()
+            self._tell_end()
 
     def _untie(self, ties: Ties) -> None:
         if ties.timer is not None:
@@ -478,7 +476,8 @@ class LiveCall(CallParts, eq=False, weakref=True):
             self.caller.parent.children.discard(self)
         if self.caller.on_end is not None:
             self.caller.on_end(self)
-        agents, at_once = self.session.crib.agents, self.row is None and self.result is not None
+        at_once = self.row is None and self.result is not None  # whoever called has the result
+        agents = self.session.crib.agents
         if agents is not None and not at_once and not self.admission.is_plain and (self.run or self.background):
             agents.news(self.session, self)
 

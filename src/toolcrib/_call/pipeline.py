@@ -421,8 +421,7 @@ class Pipeline:
         """The last write of a call, with whatever was not written before."""
         code = None if result.failure is None else result.failure.code
         events = lifecycle.ending(live, result, self.clock.now(), state)
-        row = live.row
-        write = self._only_write(live, code, events) if row is None else lifecycle.finish(row, code, events)
+        write = self._only_write(live, code, events) if live.row is None else lifecycle.finish(live.row, code, events)
         if live.body is not None or not live.admission.is_plain:
             write.forgets = live.forgets
         if result.planned:

@@ -206,8 +206,7 @@ class Scheduler:
         return running
 
     def _sit(self, seat: ScheduledCall) -> None:
-        call = seat.admission
-        session = call.request.session
+        call, session = seat.admission, seat.admission.request.session
         self._seats.add(seat)
         self._running += 1
         if call.bound is None:
@@ -237,8 +236,7 @@ class Scheduler:
         self._seats.remove(seat)
         if self._deadlines and (line := self._deadlines.get(seat.admission.timeout_s)) is not None:
             line.pop(seat, None)
-        call = seat.admission
-        session = call.request.session
+        call, session = seat.admission, seat.admission.request.session
         self._running -= 1
         if call.bound is None:
             session.running -= 1
