@@ -460,7 +460,8 @@ class LiveCall(CallParts, eq=False, weakref=True):
             self.body.output.hush()
         if self.ties is not None:
             self._untie(self.ties)
-        if not self.admission.is_plain or self.caller.on_end is not None:
+        has_caller = self.row is None and self.result is not None and self.caller.parent is None  # who has the result
+        if not (self.admission.is_plain or has_caller) or self.caller.on_end is not None:
             self._tell_end()
 
     def _untie(self, ties: Ties) -> None:

@@ -290,8 +290,7 @@ class Pipeline:
         """Makes this process the one that runs it; durably first, unless it may run again and nobody was told of it."""
         if live.row is not None:
             return await claim_again(self, live, live.row)
-        now = self.clock.now()
-        row = lifecycle.new_row(live, "running", 1)
+        now, row = self.clock.now(), lifecycle.new_row(live, "running", 1)
         write = live.accepted(row, lifecycle.begun(live, now))
         live.start(now, row)
         if row.effect != "once" and not live.durable:
