@@ -11,7 +11,7 @@ import pytest
 from tests.requirements import requirement
 from toolcrib import Crib, tool
 from toolcrib._call import late_writes
-from toolcrib.store.sqlite import store as sqlite_store
+from toolcrib.store.sqlite import connection
 from toolcrib.testing.services import PostgresServer
 from toolcrib.types import Effect
 
@@ -46,7 +46,7 @@ async def tried(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Writes are given up and tried again soon."""
-    monkeypatch.setattr(sqlite_store, "BUSY_MS", 50)
+    monkeypatch.setattr(connection, "BUSY_MS", 50)
     monkeypatch.setattr(late_writes, "RETRY_S", 0.05)
 
 
