@@ -84,7 +84,7 @@ async def test_a_worker_that_can_not_start_says_why(broken: Break, place: Place)
     password = str(urlsplit(place.store).password)
     with ExitStack() as stack:
         named = broken(place, stack)
-        worker = place.begin()
+        worker = place.begin(TOOLCRIB_WAIT="1")
         assert await worker.ended() in (1, 2)
     (error,) = [line for line in worker.said if line.startswith("Error: ")]
     assert named in error
