@@ -504,7 +504,7 @@ class Store(ABC):
 
     @abstractmethod
     async def roll_up(self, seconds: float = ROLL_S) -> int:
-        """Counts what was written since, for about so long; how many lines of the log are left to count.
+        """Counts what was written since, for about so long, and something at least; how many lines are left to count.
 
         They are on a list that is written in the same transaction as they are; see `toolcrib.store.rollups`.
         """

@@ -42,8 +42,9 @@ async def served(kind: str, port: int = 0) -> AsyncIterator[int]:
         sys.executable, str(PEERS / "kit.py"), kind, str(port), stderr=asyncio.subprocess.PIPE
     )
     assert process.stderr is not None
+    drain = None
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while b"Uvicorn running" not in await process.stderr.readline():
                 assert process.returncode is None
         drain = asyncio.create_task(process.stderr.read())
@@ -52,7 +53,8 @@ async def served(kind: str, port: int = 0) -> AsyncIterator[int]:
         if process.returncode is None:
             process.kill()
         await process.wait()
-        await drain
+        if drain is not None:
+            await drain
 
 
 @asynccontextmanager

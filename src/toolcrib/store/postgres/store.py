@@ -498,11 +498,11 @@ class PostgresStore(SharedStore):
             await hang_up(connection)
 
     async def roll_up(self, seconds: float = ROLL_S) -> int:
-        """In pieces, each in a transaction of its own."""
+        """In pieces, each in a transaction of its own; one at least, however late it is."""
         loop = asyncio.get_running_loop()
         await self.flush()
         stop = loop.time() + seconds
-        while loop.time() < stop and await self._pool.run(rollups.roll) == rollups.PIECE:
+        while await self._pool.run(rollups.roll) == rollups.PIECE and loop.time() < stop:
             pass
         return int((await self._ask("unrolled_count"))[0][0])
 

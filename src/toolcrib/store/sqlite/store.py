@@ -475,12 +475,14 @@ class SqliteStore(Store):
         return wait
 
     async def roll_up(self, seconds: float = ROLL_S) -> int:
-        """In pieces, each in a transaction of the writer."""
+        """In pieces, each in a transaction of the writer; one at least, however late it is."""
         stop = self._loop.time() + seconds
         left = await self._after_writes(rollups.left)
-        while left and self._loop.time() < stop:
+        while left:
             await self._writer.do(rollups.roll)
             left = await self._in_reader(rollups.left)
+            if self._loop.time() >= stop:
+                break
         return left
 
     async def tallies(self, where: TallyFilter) -> list[Tally]:

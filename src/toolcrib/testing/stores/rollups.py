@@ -56,6 +56,12 @@ class RollupTests(StoreFixture):
             counts = Counter({tally.code: tally.number for tally in await tallies(store) if tally.what == "call"})
             assert counts == {"": 2, "timeout": 1, "denied": 1}
 
+    async def test_however_little_time_there_is_something_is_counted(self) -> None:
+        async with self.opened("s") as store:
+            await called(store, "c1")
+            assert await store.roll_up(0.0) == 0
+            assert {tally.what for tally in await store.tallies(TallyFilter(*DAY))} == {"call"}
+
     async def test_times_are_kept_to_a_twentieth(self) -> None:
         async with self.opened("s") as store:
             await called(store, "c1", ms=12.5)
