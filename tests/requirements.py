@@ -790,6 +790,7 @@ GATEWAY: dict[str, str] = {
     "gateway.share.1": "A source says who shares a process; else it is one session, an owner, or all, by what it is.",
     "gateway.share.2": "What names no call reaches those at work there, and nobody where they are several.",
     "gateway.share.3": "Processes begin at first use, stay warm, are limited, and end when idle.",
+    "gateway.share.4": "What a server lists for one person is shown and told to that person alone.",
     "gateway.start.1": "Servers start in the background; a command waits for that of its tool, a crib if required.",
     "gateway.start.2": "What became of calls is asked in the background after a crash.",
     "gateway.breaker.1": "The breaker says when to try again, lets one call through then, and is one caller's.",

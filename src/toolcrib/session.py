@@ -130,8 +130,8 @@ class Session(Lists):
         """The tools it may use, as of now."""
         if self._cached_view is None or self._version != self.crib.catalog.version:
             self._version = self.crib.catalog.version
-            shared = self.crib.catalog.view(self.namespaces)
-            self._cached_view = CatalogView([*shared.all, *self.client_tools]) if self.client_tools else shared
+            shared, client = self.crib.catalog.view(self.namespaces, self.owner), self.client_tools
+            self._cached_view = CatalogView([*shared.all, *client], shared.withheld) if client else shared
         return self._cached_view
 
     def tools(self) -> list[Tool]:

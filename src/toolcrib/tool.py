@@ -60,7 +60,7 @@ class Tool(metaclass=_Checked):
     tool of now, where its source can tell at once. `resumes` says that it does nothing but calls and recorded steps, so
     that it goes on after a crash whatever its effect. `vouched` says that the operator knows what its annotations say,
     `changed` what is new about a tool of a stranger since it was accepted. `upstream` is the server that runs it: calls
-    of a session to one server take places of their own.
+    of a session to one server take places of their own. `owners` are those whose sessions alone have it.
     """
 
     name: str
@@ -96,6 +96,7 @@ class Tool(metaclass=_Checked):
     context: bool = True
     target: str | None = None
     upstream: str | None = None
+    owners: frozenset[str] | None = None
     source: str = "functions"
     trusted: bool = True
     vouched: bool = False

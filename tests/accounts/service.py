@@ -105,12 +105,14 @@ class Service:
         told: dict[str, Any] = {"content": [{"type": "text", "text": login}]}
         match asked["method"]:
             case "initialize":
-                told = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}}
+                told = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}, "resources": {}}}
                 told["serverInfo"] = {"name": "shop", "version": "1"}
             case "tools/list":
                 told = {"tools": [{"name": "whoami", "description": "Who?", "inputSchema": {"type": "object"}}]}
             case "tools/call":
                 pass
+            case "resources/list":
+                told = {"resources": [{"uri": f"letters://{login}", "name": f"Letters of {login}"}]}
             case method if "id" in asked:
                 error = {"code": -32601, "message": f"no {method}"}
                 return JSONResponse({"jsonrpc": "2.0", "id": asked["id"], "error": error}, 200)

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.accounts.place import KEY, question, shop, whoami
+from tests.accounts.place import KEY, connect, question, shop, whoami
 from tests.accounts.service import Service
 from tests.requirements import requirement
 from tests.serve.place import Place, serving
@@ -15,6 +15,7 @@ from toolcrib import Crib
 from toolcrib.accounts import AccountSettings
 from toolcrib.serve.keys import ApiKeys, digest
 from toolcrib.serve.principal import Principal
+from toolcrib.sources.mcp import Mcp
 
 OWNERS = {owner: f"{owner}-" + owner * 10 for owner in ("ada", "bob")}
 URL_CLIENT: dict[str, Any] = {"elicitation": {"url": {}}}
@@ -110,3 +111,28 @@ async def test_an_mcp_client_is_sent_to_the_page(place: Place) -> None:
     again = {"name": "whoami", "arguments": {}, "requestState": told["requestState"]}
     done = await place.result("tools/call", {**again, "inputResponses": {name: {"action": "accept"}}}, **more)
     assert done["structuredContent"]["login"] == "ada@shop"
+
+
+@requirement("gateway.share.4")
+async def test_an_owner_sees_the_resources_of_their_own_account_alone(service: Service, tmp_path: Path) -> None:
+    source = Mcp(f"{service.api}/mcp", name="mail", account="shop", trusted=True)
+    settings: dict[str, Any] = {
+        "accounts": [shop(service)],
+        "secret_key": KEY,
+        "store": f"sqlite:///{tmp_path}/crib.db",
+    }
+    keys = ApiKeys({digest(key): Principal(owner) for owner, key in OWNERS.items()})
+    async with (
+        Crib([source], policy={"default": "allow"}, default_namespaces=["mail"], **settings) as crib,
+        serving(crib, guard=keys) as place,
+    ):
+        shown = {}
+        for connecting in OWNERS:
+            await connect(crib, connecting, f"{connecting}@shop")
+            await source._list_now()
+            for owner in OWNERS:
+                listed = await place.result("resources/list", headers=as_owner(owner))
+                shown[connecting, owner] = [one["uri"] for one in listed["resources"]]
+    assert shown["ada", "ada"] == shown["bob", "ada"] == ["letters://ada@shop"]
+    assert shown["ada", "bob"] == []
+    assert shown["bob", "bob"] == ["letters://bob@shop"]

@@ -199,7 +199,7 @@ class Admission:
         if name in view.ambiguous:
             names = ", ".join(view.ambiguous[name])
             raise _Refusal(failure_of(None, "invalid_arguments", f"'{name}' is ambiguous; say which: {names}"))
-        closed = self._catalog.some(name)
+        closed = self._catalog.some(name, request.session.owner)
         hidden = desk is not None and closed is not None and closed.namespace == "builtin"
         if closed is not None and not hidden and not request.session.sees(closed):
             self._refuse_namespace(request, None, closed)

@@ -18,10 +18,12 @@ _UNFIT = re.compile(r"[^A-Za-z0-9_-]")
 class CatalogView:
     """The tools of one set of namespaces, by id, by bare name and by the name a model sees.
 
-    A tool that says `listed: False` in its metadata is called by its id alone, and stands in `all` only.
+    A tool that says `listed: False` in its metadata is called by its id alone, and stands in `all` only. `withheld` are
+    the ids of tools that belong to others.
     """
 
-    def __init__(self, tools: Iterable[Tool]) -> None:
+    def __init__(self, tools: Iterable[Tool], withheld: frozenset[str] = frozenset()) -> None:
+        self.withheld = withheld
         self.all = sorted(tools, key=lambda tool: tool.id)
         self.tools = [tool for tool in self.all if tool.metadata.get("listed", True)]
         self.names: dict[str, Tool] = {tool.id: tool for tool in self.all}
@@ -89,14 +91,18 @@ def model_name(tool: Tool, *, prefix: str | None = None, sure: bool = False) -> 
 
 
 class Catalog:
-    """All tools of a crib. Views are made once for each set of namespaces and forgotten when a tool comes or goes."""
+    """All tools of a crib. Views are made once for each set of namespaces and forgotten when a tool comes or goes.
+
+    A tool that has `owners` is in the views of these owners, and in those that are nobody's.
+    """
 
     def __init__(self, precedence: Sequence[str] = (), aliases: Mapping[str, str] | None = None) -> None:
         self.precedence = tuple(precedence)
         self.aliases = dict(aliases or {})
         self._tools: dict[str, Tool] = {}
         self._shadowed: dict[str, list[Tool]] = {}
-        self._views: dict[tuple[str, ...], CatalogView] = {}
+        self._views: dict[tuple[tuple[str, ...], frozenset[str]], CatalogView] = {}
+        self._owned: dict[str, frozenset[str]] = {}
         self._declared: set[str] = {"default", "client"}
         self._listeners: list[Callable[[], None]] = []
         self.version = 0
@@ -180,6 +186,7 @@ class Catalog:
 
     def _changed(self) -> None:
         self._views.clear()
+        self._owned = {id: tool.owners for id, tool in self._tools.items() if tool.owners is not None}
         self.version += 1
         for changed in self._listeners:
             changed()
@@ -188,9 +195,9 @@ class Catalog:
         """The tool of that id, or of that bare name where only one has it."""
         return self.view(("*",)).names.get(name)
 
-    def some(self, name: str) -> Tool | None:
-        """A tool of that id or bare name, in whichever namespace."""
-        view = self.view(("*",))
+    def some(self, name: str, owner: str | None = None) -> Tool | None:
+        """A tool of that id or bare name, in whichever namespace, that an owner may see."""
+        view = self.view(("*",), owner)
         return view.names.get(view.ambiguous.get(name, [name])[0])
 
     def shadowed(self) -> list[tuple[Tool, Tool]]:
@@ -229,15 +236,19 @@ class Catalog:
                 known.append(name)
         return tuple(known)
 
-    def view(self, namespaces: tuple[str, ...]) -> CatalogView:
-        """What a session with these namespaces can see."""
-        view = self._views.get(namespaces)
+    def view(self, namespaces: tuple[str, ...], owner: str | None = None) -> CatalogView:
+        """What a session with these namespaces can see, without tools that belong to others than its owner."""
+        withheld = self._withheld(owner)
+        view = self._views.get((namespaces, withheld))
         if view is None:
-            tools = self._tools.values()
-            view = CatalogView(
-                t for t in tools if any(fnmatch.fnmatchcase(t.namespace, pattern) for pattern in namespaces)
-            )
+            tools = [tool for id, tool in self._tools.items() if id not in withheld]
+            opened = (t for t in tools if any(fnmatch.fnmatchcase(t.namespace, pattern) for pattern in namespaces))
+            view = self._views[namespaces, withheld] = CatalogView(opened, withheld)
             for alias, namespace in self.aliases.items():
                 view.also(alias, namespace)
-            self._views[namespaces] = view
         return view
+
+    def _withheld(self, owner: str | None) -> frozenset[str]:
+        if owner is None or not self._owned:
+            return frozenset()
+        return frozenset(id for id, owners in self._owned.items() if owner not in owners)

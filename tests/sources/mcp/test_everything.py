@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,8 @@ def reference(name: str, *args: str, **more: object) -> Mcp:
         pytest.skip("the reference servers need Node: npx is not installed")
     if not fetched(package):
         pytest.skip(f"npm cannot fetch {package} here")
-    return Mcp("npx", "-y", "--prefer-offline", package, *args, name=name, **more)  # type: ignore[arg-type]
+    settings: dict[str, Any] = {"name": name, "required": True, "start_s": 300, **more}  # a busy machine takes long
+    return Mcp("npx", "-y", "--prefer-offline", package, *args, **settings)
 
 
 @cache

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import AsyncExitStack
 from typing import Any
 
 import psutil
 import pytest
 
 from tests.requirements import requirement
-from tests.sources.mcp.place import asked, code, message, opened, raw, served
+from tests.sources.mcp.place import asked, code, kit, message, opened, raw, served
 from toolcrib import BadTool, Crib, Session
 from toolcrib.sources.mcp import Mcp
 
@@ -192,3 +193,34 @@ async def test_tools_that_a_process_added_are_listed_as_long_as_it_runs() -> Non
         await asyncio.wait_for(changed.wait(), 60)
         assert new not in {tool.id for tool in crib.catalog.view(("raw",)).tools}
         await ada.cancel(hanging.id)
+
+
+@requirement("gateway.share.2")
+@pytest.mark.parametrize("kind", ["stdio", "http2025"])
+@pytest.mark.parametrize("share", ["session", "owner", "all"])
+async def test_what_is_said_and_asked_while_two_people_are_at_work_reaches_each_alone(kind: str, share: Any) -> None:
+    async with AsyncExitStack() as stack:
+        source = kit(share=share, revision="older")
+        if kind == "http2025":
+            port = await stack.enter_async_context(served(kind))
+            source = Mcp(f"http://127.0.0.1:{port}/mcp", name="kit", required=True, share=share)
+        crib, ada = await stack.enter_async_context(opened(source))
+        people = {"ada": ada, "bob": await crib.open("b", owner="bob", namespaces=["kit"])}
+        one_pipe = (kind, share) == ("stdio", "all")  # nothing on it says which call is meant
+        together = 1 if kind == "stdio" and not one_pipe else 2
+        calls = {
+            name: await session.submit("kit.talk", {"name": name, "together": together})
+            for name, session in people.items()
+        }
+        for name, session in people.items():
+            if not one_pipe:
+                question = await asked(session, calls[name].id)
+                assert question["prompt"].endswith(f"question of {name}")
+                await session.answer(question["id"], "accept", {"color": f"color of {name}"})
+        for name, session in people.items():
+            result = await session.result(calls[name].id)
+            assert result.data == (f"{name} was not asked" if one_pipe else f"{name}: color of {name}")
+            heard = str([event.fields async for event in session.events(follow=False)])
+            assert f"progress of {name}" in heard
+            assert ("log of" in heard) is not one_pipe
+            assert ({"ada": "bob", "bob": "ada"}[name]) not in heard

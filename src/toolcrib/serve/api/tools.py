@@ -160,8 +160,9 @@ def _detail(request: ApiRequest, tool: Tool) -> ToolDetail:
 
 def open_tools(request: ApiRequest) -> list[Tool]:
     """The tools of the crib that are open to whoever asks."""
-    api = request.api
-    return list(api.crib.catalog.view(api.sessions.allowed(request.principal)).tools)
+    api, principal = request.api, request.principal
+    owner = None if principal.admin else principal.name
+    return list(api.crib.catalog.view(api.sessions.allowed(principal), owner).tools)
 
 
 def _mention(tools: list[Tool], words: list[str]) -> list[Tool]:

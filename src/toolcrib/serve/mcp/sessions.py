@@ -61,7 +61,7 @@ class McpSession:
         view, policy = self.session._view, self.session.policy
         if view is not self._view or policy is not self._policy:
             hidden = tuple(tool.id for tool in view.all if policy.hides(tool, self.session))
-            key = (self.session.namespaces, hidden)
+            key = (self.session.namespaces, hidden, view.withheld)
             self._sight = self._sights.setdefault(key, Visibility(hidden))
             self._view, self._policy = view, policy
         self._sight.look(view)

@@ -45,7 +45,7 @@ class Upstreams:
 
     def __init__(self, crib: Crib) -> None:
         self._crib = crib
-        self._asking: dict[Mcp, asyncio.Task[Offers]] = {}
+        self._asking: dict[tuple[Mcp, str], asyncio.Task[Offers]] = {}
         self._heard: set[Mcp] = set()
 
     def __bool__(self) -> bool:
@@ -58,7 +58,8 @@ class Upstreams:
 
     def edition(self, mcp_session: McpSession) -> tuple[object, ...]:
         """What is another when the prompts or resources are, as far as they can be seen."""
-        return tuple((source.name, source.server.edition) for source in self._visible(mcp_session))
+        owner = mcp_session.session.owner
+        return tuple((source.name, source.server.edition(owner)) for source in self._visible(mcp_session))
 
     def listen(self, changed: Callable[[], None]) -> None:
         """Has `changed` called when prompts or resources of a server are others."""
@@ -79,18 +80,18 @@ class Upstreams:
 
     async def refresh(self, mcp_session: McpSession) -> None:
         """Asks the servers that can be seen what they have, where that is not known; nobody waits long for one."""
-        tasks = []
+        tasks, owner = [], mcp_session.session.owner
         for source in self._visible(mcp_session):
-            task = self._asking.get(source)
+            task = self._asking.get((source, owner))
             if task is None:
-                task = self._asking[source] = asyncio.create_task(source.server.offers())
-                task.add_done_callback(partial(self._asked, source))
+                task = self._asking[source, owner] = asyncio.create_task(source.server.offers(owner))
+                task.add_done_callback(partial(self._asked, source, owner))
             tasks.append(task)
         if tasks:
             await asyncio.wait(tasks, timeout=WAIT_S)
 
-    def _asked(self, source: Mcp, task: asyncio.Task[Offers]) -> None:
-        self._asking.pop(source, None)
+    def _asked(self, source: Mcp, owner: str, task: asyncio.Task[Offers]) -> None:
+        self._asking.pop((source, owner), None)
         if not task.cancelled() and isinstance(error := task.exception(), ToolFailure):
             log.info("%s does not say what prompts and resources it has: %s", source.name, error.message)
 
@@ -99,7 +100,7 @@ class Upstreams:
         prompts: dict[str, Listed] = {}
         for source in self.sources:
             if self._tool(mcp_session, source, GET) is not None:
-                for one in source.server.known_offers.prompts:
+                for one in _offers(mcp_session, source).prompts:
                     name = source.shown_name(one["name"])
                     prompts.setdefault(name, {**one, "name": name})
         return prompts
@@ -121,7 +122,7 @@ class Upstreams:
         """The skills that can be seen."""
         for source in self.sources:
             if self._tool(mcp_session, source, READ) is not None:
-                yield from source.server.known_offers.skills
+                yield from _offers(mcp_session, source).skills
 
     def _listed(
         self, mcp_session: McpSession, key: str, entries: Callable[[Offers], Iterable[Listed]]
@@ -129,7 +130,7 @@ class Upstreams:
         listed: dict[str, Listed] = {}
         for source in self.sources:
             if self._tool(mcp_session, source, READ) is not None:
-                for one in entries(source.server.known_offers):
+                for one in entries(_offers(mcp_session, source)):
                     uri = one[key] if one[key] not in listed else own_address(source.name, one[key])
                     listed.setdefault(uri, {**one, key: uri})
         return listed
@@ -142,7 +143,7 @@ class Upstreams:
             tool = self._tool(mcp_session, source, GET)
             if tool is None:
                 continue
-            for one in source.server.known_offers.prompts:
+            for one in _offers(mcp_session, source).prompts:
                 if source.shown_name(one["name"]) == name:
                     return Upstream(source, tool, one["name"])
         return None
@@ -155,9 +156,9 @@ class Upstreams:
             readable, uri = [source for source in readable if source.name == name], unquote(inner)
         for fits in (Offers.lists, Offers.describes):
             for source in readable:
-                if fits(source.server.known_offers, uri):
+                if fits(_offers(mcp_session, source), uri):
                     return self._at(mcp_session, source, method, uri)
-        near = [source for source in readable if source.server.known_offers.speaks(uri.partition(":")[0])]
+        near = [source for source in readable if _offers(mcp_session, source).speaks(uri.partition(":")[0])]
         only = near if len(near) == 1 else readable
         return self._at(mcp_session, only[0], method, uri) if len(only) == 1 else None
 
@@ -194,13 +195,18 @@ class Upstreams:
 
     def _template(self, mcp_session: McpSession, uri: str) -> Upstream | None:
         for source in self.sources:
-            if any(one["uriTemplate"] == uri for one in source.server.known_offers.templates):
+            if any(one["uriTemplate"] == uri for one in _offers(mcp_session, source).templates):
                 return self._at(mcp_session, source, READ, uri)
         return self.resource(mcp_session, uri)
 
     def _at(self, mcp_session: McpSession, source: Mcp, method: str, uri: str) -> Upstream | None:
         tool = self._tool(mcp_session, source, method)
         return None if tool is None else Upstream(source, tool, uri)
+
+
+def _offers(mcp_session: McpSession, source: Mcp) -> Offers:
+    """What a server offers to whose session that is."""
+    return source.server.known_offers(mcp_session.session.owner)
 
 
 def own_address(server: str, uri: str) -> str:

@@ -340,6 +340,7 @@ def as_tool(server: McpClient, offered: OfferedTool, *, trusted: bool = False, l
         run=run,
         reconcile=reconcile,
         upstream=name,
+        owners=offered.owners,
         source=name,
         trusted=trusted,
     )

@@ -105,7 +105,7 @@ class McpConnection:
         self._stale = self._refreshing = False
         self.fresh_until = 0.0
         self._level: str | None = None
-        self.closing = self.doubted = False
+        self.closing = self.doubted = self.used = False
         self._task = asyncio.get_running_loop().create_task(self._run(), context=contextvars.Context())
 
     @property
@@ -333,6 +333,7 @@ class McpConnection:
             ToolFailure: it does not, or with an error.
         """
         request = _REQUESTS[method].model_validate({"method": method, "params": params})
+        self.used = True
         await self._set_level()
         try:
             return await self._send(request, progress)

@@ -42,7 +42,7 @@ class LinkEvents(NamedTuple):
 
     relisted: Callable[[ServerLink, ToolListing], None]
     rested: Callable[[ServerLink], None]
-    offers_changed: Callable[[], None]
+    offers_changed: Callable[[ServerLink], None]
 
 
 class ServerLink:
@@ -74,6 +74,11 @@ class ServerLink:
     def in_use(self) -> bool:
         """True if somebody uses it now."""
         return self._users > 0
+
+    @property
+    def touched(self) -> bool:
+        """True if a call was made by the connection that it has now: what it keeps may be whose call that was."""
+        return self._connection is not None and self._connection.alive and self._connection.used
 
     @property
     def log_text(self) -> str:
@@ -152,7 +157,8 @@ class ServerLink:
                 continue
             try:
                 left = deadline - loop.time()
-                events = sdk.ConnectionEvents(partial(self._heard.relisted, self), self._heard.offers_changed)
+                heard = self._heard
+                events = sdk.ConnectionEvents(partial(heard.relisted, self), partial(heard.offers_changed, self))
                 connection: McpConnection = await sdk.connect(place, mode, left, self._settings, events)
             except sdk.NotStarted as error:
                 first_error, self._log_text = first_error or error, place.log_text

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-from collections.abc import AsyncIterator, Callable
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolcrib.errors import ToolFailure
 from toolcrib.sources import OK, Health
 from toolcrib.sources.mcp.link import KnownServer, LinkEvents, ServerLink
+from toolcrib.sources.mcp.listings import ToolListings
 from toolcrib.sources.mcp.settings import McpClientSettings, Share
 from toolcrib.sources.mcp.tool_list import ToolListing
 
@@ -27,25 +29,39 @@ class LinkKey(NamedTuple):
 
 SHARED = LinkKey()
 
+log = logging.getLogger("toolcrib.mcp")
 
-class LinkPool:
-    """Links of one server, by who shares them. `relisted` is called with the tools of all of them together,
-    `offers_changed` when one says that it has other prompts or resources.
+
+class PoolEvents(NamedTuple):
+    """Who hears of a pool: the tools of all links together, and whose prompts or resources may be others.
+
+    Those of None are offered to all who have no process of their own; they are looked at again when one person's may
+    be others. A person's are `gone` with their process.
     """
 
-    def __init__(
-        self,
-        settings: McpClientSettings,
-        relisted: Callable[[ToolListing], None],
-        offers_changed: Callable[[], None],
-    ) -> None:
+    relisted: Callable[[ToolListing], None]
+    offers_changed: Callable[[str | None], None]
+    offers_gone: Callable[[str], None]
+    look_again: Callable[[], Awaitable[None]]
+
+
+class LinkPool:
+    """Links of one server, by who shares them.
+
+    What a process lists after a person used it may be theirs. It is shown to them alone, and a connection that nobody
+    has used yet is asked what is for all.
+    """
+
+    def __init__(self, settings: McpClientSettings, heard: PoolEvents) -> None:
         self._settings = settings
-        self._relisted = relisted
+        self._events = heard
         self._known = KnownServer()
-        self._heard = LinkEvents(self._listed, self._rested, offers_changed)
+        self._heard = LinkEvents(self._listed, self._rested, self._offers_changed)
         self._links: dict[LinkKey, ServerLink] = {}  # the one that was used last stands last
-        self._listings: dict[ServerLink, ToolListing] = {}
+        self._listings = ToolListings()
         self._ending: set[asyncio.Task[None]] = set()
+        self._checking: asyncio.Task[None] | None = None
+        self._unchecked = False
         self._listed_until = 0.0
         self._last_log = ""
 
@@ -66,20 +82,40 @@ class LinkPool:
             yield link, connection
 
     @contextlib.asynccontextmanager
-    async def listing(self) -> AsyncIterator[McpConnection]:
-        """A connection that is nobody's, to ask what the server offers.
+    async def listing(self, person: str | None = None) -> AsyncIterator[McpConnection]:
+        """A connection to ask what the server offers: that of a person, or one that is nobody's.
 
         Raises:
             ToolFailure: `unavailable`, there is none.
         """
-        async with self._any().connected() as connection:
+        link = None if person is None else self._own(person)
+        async with (link or self._nobodys()).connected() as connection:
             yield connection
 
-    def _any(self) -> ServerLink:
-        """The link that was used last, unless it has somebody's credentials: no process is started to ask once more."""
-        if SHARED in self._links or self._settings.personal or not self._links:
-            return self._link(SHARED)
-        return next(reversed(self._links.values()))
+    def _nobodys(self) -> ServerLink:
+        """A link whose process keeps nothing of anybody; one that is there already where there is."""
+        if SHARED not in self._links and not self._settings.personal:
+            for key, link in reversed(self._links.items()):
+                if self._owner(key, link) is None:
+                    return link
+        return self._link(SHARED)
+
+    def _owner(self, key: LinkKey, link: ServerLink) -> str | None:
+        """Whose things a process may keep, or whose credentials a connection has."""
+        return key.owner if key.owner and (self._settings.personal or link.touched) else None
+
+    def _own(self, owner: str) -> ServerLink | None:
+        """The link that a person used last; with credentials of their own it is made where there is none."""
+        for key, link in reversed(self._links.items()):
+            if self._owner(key, link) == owner:
+                return link
+        return self._link(LinkKey(owner)) if self._settings.personal else None
+
+    def person(self, owner: str | None) -> str | None:
+        """The owner, if they have a process or credentials of their own."""
+        if not owner or self._settings.personal:
+            return owner or None
+        return None if self._own(owner) is None else owner
 
     async def _share(self) -> Share:
         """What the settings say, else what the revision of the server demands."""
@@ -126,28 +162,52 @@ class LinkPool:
         link = self._links.pop(key)
         self._last_log = link.log_text or self._last_log
         self._listed_until = link.fresh_until
-        if len(self._listings) > 1 and self._listings.pop(link, None) is not None:
+        self._events.offers_gone(key.owner)
+        if self._listings.drop(link):
             self._tell()
         task = asyncio.get_running_loop().create_task(link.close(), context=contextvars.Context())
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
     def _listed(self, link: ServerLink, listing: ToolListing) -> None:
-        """What one owner is shown by their credentials is not the catalog of all."""
-        if self._settings.personal and link is not self._links.get(SHARED):
-            return
-        running = {*self._links.values(), link}
-        self._listings = {one: tools for one, tools in self._listings.items() if one in running and one is not link}
-        self._listings[link] = listing
+        """What one owner is shown by their credentials, or lists after they used it, is not the catalog of all."""
+        key = self._key(link)
+        if not link.touched:  # what its process of before offered is gone
+            self._events.offers_gone(key.owner)
+        self._listings.keep({*self._links.values(), link})
+        if self._listings.take(link, listing, self._owner(key, link)) and not self._settings.personal:
+            self._check()
         self._tell()
 
+    def _key(self, link: ServerLink) -> LinkKey:
+        return next((key for key, known in self._links.items() if known is link), SHARED)
+
     def _tell(self) -> None:
-        """The tools of all connections; where they differ, the newest listing is right."""
-        listings = self._listings.values()
-        tools = {tool.name: tool for listing in listings for tool in listing.tools}
-        left_out = dict.fromkeys(line for listing in listings for line in listing.left_out)
-        features = frozenset[str]().union(*(listing.features for listing in listings))
-        self._relisted(ToolListing([*tools.values()], tuple(left_out), features))
+        self._events.relisted(self._listings.merged())
+
+    def _offers_changed(self, link: ServerLink) -> None:
+        owner = self._owner(self._key(link), link)
+        self._events.offers_changed(owner)
+        if owner is not None and not self._settings.personal:
+            self._check()
+
+    def _check(self) -> None:
+        """Has a connection that is nobody's asked whether what one person's process lists is there for all."""
+        self._unchecked = True
+        if self._checking is None or self._checking.done():
+            self._checking = asyncio.get_running_loop().create_task(self._checked(), context=contextvars.Context())
+
+    async def _checked(self) -> None:
+        while self._unchecked:
+            self._unchecked = False
+            if len(self._links) >= self._settings.connections:  # nobody's process is ended for this
+                return
+            try:
+                async with self._nobodys().connected() as connection:
+                    await connection.refresh()
+                await self._events.look_again()
+            except ToolFailure as error:
+                log.info("%s cannot be asked what it has for all: %s", self._settings.name, error.message)
 
     async def refresh(self) -> None:
         """Lists the tools anew, by every connection that there is, or by one that is made for it.
@@ -178,5 +238,8 @@ class LinkPool:
         """Ends all of them; the next call starts one again."""
         links, self._links = list(self._links.values()), {}
         self._last_log = next((link.log_text for link in reversed(links) if link.log_text), self._last_log)
-        self._listings, self._known = {}, KnownServer()
+        self._listings, self._known = ToolListings(), KnownServer()
+        if self._checking is not None:
+            self._checking.cancel()
+            await asyncio.wait({self._checking})
         await asyncio.gather(*(link.close() for link in links), *self._ending)

@@ -47,14 +47,19 @@ class OfferedTool:
     annotations: Annotations = field(default_factory=Annotations)
     shown: Mapping[str, Any] = field(default_factory=dict)
     """What it says that is only passed on: `annotations` as they came, `icons` and `_meta`."""
+    owners: frozenset[str] | None = None
+    """Who alone has it, since only their processes list it; None where all have."""
+    namesake: str | None = None
+    """Whose it is where somebody else has a different one of the same name."""
 
     @property
     def legal_name(self) -> str:
         """Its name here: its own where that is allowed, else the nearest one with a digest, so that no two collide."""
-        if _TOOL.fullmatch(self.name):
+        if _TOOL.fullmatch(self.name) and self.namesake is None:
             return self.name
         fit = re.sub(r"[^A-Za-z0-9_.-]", "_", self.name)[:119].lstrip(".-") or "tool"
-        return f"{fit}_{hashlib.sha256(self.name.encode()).hexdigest()[:8]}"
+        whole = self.name if self.namesake is None else f"{self.name} {self.namesake}"
+        return f"{fit}_{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from toolcrib.errors import StreamClosed, ToolcribError, ToolFailure
 from toolcrib.sources import Health
 from toolcrib.sources.mcp.account import AccountBinding
 from toolcrib.sources.mcp.callers import McpCaller, callers
-from toolcrib.sources.mcp.link_pool import LinkPool
+from toolcrib.sources.mcp.link_pool import LinkPool, PoolEvents
+from toolcrib.sources.mcp.offer_cache import OfferCache
 from toolcrib.sources.mcp.offers import Offers
 from toolcrib.sources.mcp.questions import (
     CLIENT_METHODS,
@@ -62,8 +63,8 @@ class McpClient:
     """An MCP server, by as many connections as it takes so that nobody meets what is another's.
 
     `changed` is called with all tools whenever a listing brings others than the last; `left_out` says which of them are
-    not taken, and why. `features` are what it has beside tools, and `edition` is another number when these changed;
-    `offers_changed` is called then, as is `skills_changed`.
+    not taken, and why. `features` are what it has beside tools; `offers_changed` is called when somebody's are others,
+    and `skills_changed` when those for all are.
     """
 
     def __init__(
@@ -78,12 +79,11 @@ class McpClient:
         self.changed = changed
         self.offers_changed: Callable[[], None] | None = None
         self.skills_changed: Callable[[], None] | None = None
-        self._pool = LinkPool(settings, self._relisted, self._offers_changed)
+        events = PoolEvents(self._relisted, self._offers_changed, self._offers_gone, self._look_again)
+        self._pool = LinkPool(settings, events)
         self._tools: list[OfferedTool] | None = None
-        self._offers: Offers | None = None
-        self._one_offer = asyncio.Lock()
+        self._offers = OfferCache(self._ask_offers, self._pool.person, nobodys=not settings.personal)
         self.features: frozenset[str] = frozenset()
-        self.edition = 0
         self.left_out: tuple[str, ...] = ()
         self._held: dict[str, PendingRequest] = {}
         self._minding: dict[str, asyncio.Task[None]] = {}
@@ -115,7 +115,7 @@ class McpClient:
             ToolFailure: `unavailable`, it cannot be asked.
         """
         await self._pool.refresh()
-        self._offers = None
+        self._offers.clear()
 
     async def restart(self) -> None:
         """Ends all connections, as if the server had died, and lists what it offers by a new one.
@@ -124,39 +124,54 @@ class McpClient:
             ToolFailure: `unavailable`, it cannot be started.
         """
         await self._pool.close()
-        self._offers_changed()
+        self._offers_changed(None)
         await self._pool.refresh()
 
     def log_texts(self) -> list[str]:
         """What its processes wrote to their standard error, as far as it is kept."""
         return self._pool.log_texts()
 
-    async def offers(self) -> Offers:
-        """Its prompts and resources. It is asked when somebody wants to know, and again when it says that they changed.
+    async def offers(self, owner: str | None = None) -> Offers:
+        """Its prompts and resources: those of an owner's own process, or of one that nobody has used where they have
+        none. It is asked when somebody wants to know, and again when it says that they changed.
 
         Raises:
             ToolFailure: `unavailable`, it cannot be asked.
         """
-        async with self._one_offer:
-            loop = asyncio.get_running_loop()
-            if self._offers is None or loop.time() >= self._offers.until:
-                async with self._pool.listing() as connection:
-                    before, self._offers = self._offers, await connection.offers()
-                if before is None or before[:4] != self._offers[:4]:
-                    self.edition += 1
-            return self._offers
+        return await self._offers.get(owner)
 
-    @property
-    def known_offers(self) -> Offers:
-        """What it offered when it was asked last."""
-        return self._offers or Offers()
+    def known_offers(self, owner: str) -> Offers:
+        """What it offered an owner when it was asked last."""
+        return self._offers.known(owner)
 
-    def _offers_changed(self) -> None:
-        self._offers = None
-        self.edition += 1
-        for listener in (self.offers_changed, self.skills_changed):
+    def edition(self, owner: str) -> tuple[object, ...]:
+        """What is another when what it offers an owner is."""
+        return self._offers.edition(owner)
+
+    async def _ask_offers(self, person: str | None) -> Offers:
+        async with self._pool.listing(person) as connection:
+            return await connection.offers()
+
+    def _offers_changed(self, person: str | None) -> None:
+        self._offers.outdate(person)
+        self._tell_of_offers(person)
+
+    def _tell_of_offers(self, person: str | None) -> None:
+        for listener in (self.offers_changed, self.skills_changed if person is None else None):
             if listener is not None:
                 listener()
+
+    def _offers_gone(self, person: str) -> None:
+        self._offers.forget(person)
+
+    async def _look_again(self) -> None:
+        """Ask what is there for all once more, if somebody knew; those who see it hear of it only if it is another."""
+        before = self._offers.edition(None)
+        self._offers.renew(None)
+        if before != (None, 0):
+            await self._offers.get(None)
+        if self._offers.edition(None) != before:
+            self._tell_of_offers(None)
 
     @property
     def stale(self) -> bool:
@@ -251,7 +266,8 @@ class McpClient:
         await asyncio.gather(*minding, return_exceptions=True)
         for exchange in exchanges:
             await exchange.drop(0)
-        self._tools = self._offers = None
+        self._tools = None
+        self._offers.clear()
         await self._pool.close()
 
     def _relisted(self, listing: ToolListing) -> None:

@@ -8,6 +8,7 @@ import warnings
 from typing import Annotated, Any
 
 import uvicorn
+from mcp import MCPError
 from mcp.server.mcpserver import AcceptedElicitation, Context, Elicit, ElicitationResult, Image, MCPServer, Resolve
 from mcp_types import ToolAnnotations
 from pydantic import BaseModel
@@ -66,6 +67,28 @@ async def work(ctx: Context) -> str:
 async def paint(chosen: Annotated[ElicitationResult[Color], Resolve(choose)]) -> str:
     """Ask for a color."""
     return chosen.data.color if isinstance(chosen, AcceptedElicitation) else "nothing"
+
+
+talking: list[asyncio.Future[None]] = []
+
+
+@server.tool(structured_output=False)
+async def talk(name: str, together: int, ctx: Context) -> str:
+    """Say and ask things under a name, when so many others are about to do the same."""
+    talking.append(asyncio.get_running_loop().create_future())
+    if len(talking) == together:
+        for one in talking:
+            one.set_result(None)
+        talking.clear()
+    else:
+        await talking[-1]
+    await ctx.report_progress(1, 2, f"progress of {name}")
+    await ctx.info(f"log of {name}")
+    try:
+        answer = await ctx.elicit(f"question of {name}", Color)
+    except MCPError:
+        return f"{name} was not asked"
+    return f"{name}: {answer.data.color if answer.action == 'accept' else answer.action}"
 
 
 @server.tool(structured_output=False)

@@ -1,0 +1,46 @@
+"""Whatever connections list, and in whatever order, nobody is shown a tool that only somebody else's process has."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.requirements import requirement
+from toolcrib.sources.mcp.link import ServerLink
+from toolcrib.sources.mcp.listings import ToolListings
+from toolcrib.sources.mcp.results import OfferedTool
+from toolcrib.sources.mcp.tool_list import ToolListing
+
+OWNERS = (None, "ada", "bob")
+TOOLS = st.lists(st.builds(OfferedTool, name=st.sampled_from("abc"), description=st.sampled_from(["", "other"])))
+STEPS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from((*OWNERS, "gone")), TOOLS), max_size=12)
+
+
+@requirement("gateway.share.4")
+@given(STEPS)
+def test_nobody_is_shown_what_only_others_list(steps: list[tuple[int, Any, list[OfferedTool]]]) -> None:
+    links = [cast(ServerLink, object()) for _ in range(4)]
+    listings, told_all = ToolListings(), list[OfferedTool]()
+    current: dict[ServerLink, tuple[str | None, list[OfferedTool]]] = {}
+    for number, owner, tools in steps:
+        link, unique = links[number], [*{tool.name: tool for tool in tools}.values()]
+        if owner == "gone":
+            if listings.drop(link):
+                del current[link]
+        else:
+            listings.take(link, ToolListing(unique), owner)
+            current[link] = owner, unique
+            told_all += unique if owner is None else []
+    merged = listings.merged().tools
+    assert len({tool.legal_name for tool in merged}) == len(merged)
+    for tool in merged:
+        plain = OfferedTool(tool.name, tool.description)
+        assert tool.owners is not None or plain in told_all
+        for owner in tool.owners or ():
+            assert any(who == owner and plain in theirs for who, theirs in current.values())
+    for owner, theirs in current.values():
+        for name in {tool.name for tool in theirs}:
+            seen = [tool for tool in merged if tool.name == name and owner in (tool.owners or (owner,))]
+            assert len(seen) == 1
