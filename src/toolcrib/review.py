@@ -13,6 +13,7 @@ from toolcrib.policy import capabilities, globs, rules_of
 from toolcrib.policy.rule_policy import Layers
 from toolcrib.policy.schema_paths import names
 from toolcrib.schema import nearest
+from toolcrib.schema.slips import slips
 from toolcrib.sources import Source, SourceReference
 from toolcrib.sources.coding_agents import hook_tools
 from toolcrib.sources.functions import needed_deps, takes_context
@@ -148,6 +149,7 @@ def tool_findings(crib: Crib) -> Iterator[Finding]:
     for tool in crib.catalog.view(("*",)).tools:
         yield from (Finding("TOOL_WARNING", "warning", warning, "config") for warning in tool.warnings)
         yield from _capabilities(tool)
+        yield from _schemas(tool)
         known = names(tool.input_schema)
         if tool.function is None or tool.input_schema.get("additionalProperties") is not False:
             continue
@@ -156,6 +158,14 @@ def tool_findings(crib: Crib) -> Iterator[Finding]:
                 close = nearest(name, known, 1)
                 message = f"{tool.id}: an example has '{name}', which is none of its arguments"
                 yield Finding("BAD_EXAMPLE", "warning", message, "config", nearest=close[0] if close else None)
+
+
+def _schemas(tool: Tool) -> Iterator[Finding]:
+    """Words in schemas of tools of programs that do nothing; nobody here can mend what strangers write."""
+    for key in ("input_schema", "output_schema") if tool.function is not None else ():
+        for slip in slips(getattr(tool, key)):
+            message = f"{tool.id}: {key}: {'.'.join(map(str, slip.path))}: {slip.message}"
+            yield Finding("BAD_KEYWORD", "warning", message, "config", nearest=slip.nearest)
 
 
 def _capabilities(tool: Tool) -> Iterator[Finding]:

@@ -252,6 +252,28 @@ def test_lint_takes_files_folders_and_ids(tmp_path: Path) -> None:
     project.run("tools", "lint", "nothing.yaml", code=2)
 
 
+@requirement("findings.tools.12")
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("sources:\n  - {fils: tools}\n", "crib.yaml:2: expected one of files, mcp, openapi, skills, toolkit"),
+        ("sources:\n  - {files: tools, pakc: design}\n", "crib.yaml:2: unknown key 'pakc'"),
+        ("sources:\n  - {files: nowhere}\n", "crib.yaml:2:"),
+        ("sources: [\n", "crib.yaml:"),
+    ],
+)
+def test_lint_fails_where_it_cannot_know_which_files_to_check(text: str, expected: str, tmp_path: Path) -> None:
+    project = greeting(tmp_path)
+    project.write("crib.yaml", text)
+    ran = project.run("tools", "lint", "--json", code=1)
+    assert expected in ran.err
+    assert "Definition files that these name are not checked" in ran.err
+    assert "error" not in [
+        one["severity"] for file in ran.json["files"] for one in file["problems"] if file["id"] == "greet"
+    ]
+    project.run("tools", "lint", "greet", "--json")
+
+
 @requirement("yaml.cli.3")
 def test_lint_reads_code_and_looks_for_the_members_of_a_tool_of_tools(tmp_path: Path) -> None:
     meta = (
@@ -311,7 +333,7 @@ def test_a_crib_takes_folders_files_and_servers_as_sources(tmp_path: Path) -> No
         ("[{mcp: 'npx x', trusted: perhaps}]", "trusted: expected true or false"),
         ("[{mcp: 'npx \"x'}]", "this is no command"),
         ("[{mcp: 'npx x', env: {KEY: '${NOBODY_SET_THIS}'}}]", "the variable NOBODY_SET_THIS is not set"),
-        ("[{name: x}]", "say the command of the server, or its address"),
+        ("[{name: x}]", "expected one of files, mcp, openapi, skills, toolkit"),
     ],
 )
 def test_a_source_that_can_not_be_is_told_with_its_line(tmp_path: Path, sources: str, said: str) -> None:

@@ -55,6 +55,7 @@ class WrongProject(Team):
 @requirement("findings.projects.1", "findings.config.2", "findings.config.3", "findings.config.4")
 @requirement("findings.policy.7", "findings.agents.4", "findings.tools.10", "findings.tools.11")
 @requirement("findings.config.6", "findings.config.7", "findings.config.8", "findings.config.9", "findings.policy.8")
+@requirement("findings.config.10", "findings.schema.1")
 @pytest.mark.parametrize("name", nonempty(NAMES))
 def test_every_mistake_of_a_wrong_project_is_found(name: str, tmp_path: Path) -> None:
     expected = (PROJECTS / name / "expected").read_text("utf-8").split("\n")

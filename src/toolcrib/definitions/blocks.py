@@ -11,6 +11,7 @@ from toolcrib.definitions.detection import detector, prose
 from toolcrib.definitions.lint import ToolProblems, kind, one_of
 from toolcrib.definitions.values import mapping, text
 from toolcrib.definitions.version import present
+from toolcrib.schema import nearest
 from toolcrib.yaml import Path
 
 HELPERS = "helpers."
@@ -122,6 +123,10 @@ def _review_examples(command: str, entries: Any, definition: ToolDefinition, fin
     if not isinstance(entries, tuple):
         findings.error("INVALID_TYPE", f"The examples of '{command}' must be a list, not {kind(entries)}", *where)
         return
+    commands = [one.name for one in definition.commands if one.listed]
+    if command not in commands and (close := nearest(command, commands, 1)):
+        message = f"There is no command '{command}' that these could be examples of"
+        findings.warning("DANGLING_REFERENCE", message, *where, fix=f"Write '{close[0]}'")
     known = [validator.id for validator in definition.validators]
     fitting = [validator.id for validator in definition.validators if command in validator.validates]
     for index, entry in enumerate(entries):

@@ -9,6 +9,7 @@ from typing import Any
 from toolcrib.definitions.definition import ToolDefinition
 from toolcrib.definitions.lint import ToolProblems, one_of
 from toolcrib.definitions.values import mapping
+from toolcrib.schema.slips import slips
 from toolcrib.yaml import Path
 
 TYPES = ("cli", "http", "local", "mcp", "meta")
@@ -46,6 +47,8 @@ OF_HEALTH = (
 )
 OF_FAILURE = ("action", "fallback_tool", "message")
 OF_AUTH = ("type", "env", "account", "name", "description")
+OF_MATCH = ("command", "path", "code", "message")
+OF_BOUNDS = ("min", "max")
 OF_FILTER = ("type", "extract", "fields", "max_tokens", "max_rows")
 OF_PROGRAMS = {
     "read_only": "Write 'effect: read'",
@@ -55,6 +58,7 @@ OF_PROGRAMS = {
     "requires_confirmation": "Write a rule that asks about it into the policy",
 }
 """What a tool of a program says of itself by these words, and a file by others."""
+OF_RESULTS = "Describe the result in 'description'; what a processor returns is checked by its 'output_schema'"
 
 KNOWLEDGE = ("example", "example_ref", "example_refs", "notes", "usage", "uses_helpers", "common_flags", "subcommands")
 """Keys that are close to one that acts, and are meant as they stand."""
@@ -65,19 +69,42 @@ ALIKE = 0.8
 def review_keys(definition: ToolDefinition, findings: ToolProblems) -> None:
     """Tell of each key that is almost one that acts; all others are what an author wants to be known.
 
-    How a service runs is no knowledge: there every key that does not act is told of.
+    How a service runs, what an anti-pattern is about and the bounds of a value are no knowledge: there every key that
+    does not act is told of.
     """
     for where, block, known in _places(definition):
-        of_service = where == ("http_specific",)
+        closed = where == ("http_specific",) or known in (OF_MATCH, OF_BOUNDS)
         for key in block:
-            fix = _fix(str(key), known) or (one_of(key, known) if of_service and key not in known else None)
+            fix = _fix(str(key), known) or (one_of(key, known) if closed and key not in known else None)
             if fix is not None:
                 message = f"The key '{key}' is unknown and does nothing"
                 findings.warning("UNKNOWN_KEY", message, *where, str(key), fix=fix)
 
 
+def review_schemas(definition: ToolDefinition, findings: ToolProblems) -> None:
+    """Tell of each word in a schema that is almost a keyword, and of required properties that there are none of.
+
+    Arguments of a command that are required and that there are none of are told of elsewhere.
+    """
+    for where, schema in _schemas(definition.tool):
+        for slip in slips(schema, where):
+            if slip.path[:-1] != (*where, "required") or where[0] == "executable_knowledge":
+                fix = f"Write '{slip.nearest}'" if slip.nearest is not None else "Describe it under 'properties'"
+                findings.warning("BAD_KEYWORD", slip.message, *slip.path, fix=fix)
+
+
+def _schemas(tool: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
+    for key in ("commands", "tools"):
+        yield from (((key, number, "input_schema"), one.get("input_schema")) for number, one in _entries(tool.get(key)))
+    where = ("executable_knowledge", "processors")
+    for number, one in _entries(mapping(tool.get(where[0])).get(where[1])):
+        yield from (((*where, number, key), one.get(key)) for key in ("input_schema", "output_schema"))
+
+
 def _fix(key: str, known: Iterable[str]) -> str | None:
     """What to write in place of a key that does nothing and looks as if it did."""
+    if key == "output_schema" and key not in known:
+        return OF_RESULTS
     meant = _meant(key, known)
     if meant is not None:
         return f"Write '{meant}'"
@@ -107,6 +134,18 @@ def _places(definition: ToolDefinition) -> Iterator[tuple[Path, Mapping[str, Any
                 yield (block, "auth"), mapping(fields.get("auth")), OF_AUTH
             yield from _health((block, "health_check"), mapping(fields.get("health_check")))
     yield from _health(("health_check",), mapping(tool.get("health_check")))
+    yield from _closed(tool)
+
+
+def _closed(tool: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any], Iterable[str]]]:
+    """What has these keys and no other."""
+    for number, one in _entries(tool.get("anti_patterns")):
+        yield ("anti_patterns", number, "match"), mapping(one.get("match")), OF_MATCH
+    for number, one in _entries(mapping(tool.get("executable_knowledge")).get("validators")):
+        for check in ("range", "length"):
+            for field, bounds in mapping(mapping(one.get("checks")).get(check)).items():
+                where = ("executable_knowledge", "validators", number, "checks", check, field)
+                yield where, mapping(bounds), OF_BOUNDS
 
 
 def _health(where: Path, fields: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any], Iterable[str]]]:

@@ -258,15 +258,19 @@ def _unreachable(message: str) -> ToolFailure:
     return ToolFailure("unavailable", message, retryable=False)
 
 
+def query_parameters(definition: ToolDefinition) -> list[str]:
+    """Return the names of the parameters that the address of a server has."""
+    declared = definition.specific.get("query_parameters")
+    return [text(mapping(one).get("name")) or text(one) for one in declared] if isinstance(declared, tuple) else []
+
+
 def _with_query(url: str, definition: ToolDefinition, values: Mapping[str, str]) -> str:
     """An address with those of its query parameters that have a value: one that is configured, or a declared variable.
 
     No other variable is read: the file does not declare it.
     """
-    declared = definition.specific.get("query_parameters")
-    names = [text(mapping(one).get("name")) or text(one) for one in declared] if isinstance(declared, tuple) else []
     parts = urlsplit(url)
-    parameters = {name: values[name] for name in names if values.get(name)}
+    parameters = {name: values[name] for name in query_parameters(definition) if values.get(name)}
     _hush.keep(parameters)
     query = dict(parse_qsl(parts.query)) | parameters
     return urlunsplit(parts._replace(query=urlencode(query)))

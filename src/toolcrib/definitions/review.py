@@ -12,7 +12,7 @@ from toolcrib.definitions.check_review import review_checks
 from toolcrib.definitions.commands import EFFECTS, split
 from toolcrib.definitions.definition import Command, ToolDefinition
 from toolcrib.definitions.executable_code import count
-from toolcrib.definitions.key_review import review_keys
+from toolcrib.definitions.key_review import review_keys, review_schemas
 from toolcrib.definitions.lint import ToolProblems, kind, one_of
 from toolcrib.definitions.origin_labels import review_origins
 from toolcrib.definitions.reference_review import review_references
@@ -52,6 +52,7 @@ def review(definition: ToolDefinition, findings: ToolProblems) -> None:
     if definition.type == "meta":
         _review_orchestration(definition, findings)
     review_keys(definition, findings)
+    review_schemas(definition, findings)
     review_references(definition, findings)
     review_checks(definition, findings)
     review_origins(definition, findings)

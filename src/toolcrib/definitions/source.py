@@ -16,7 +16,7 @@ from toolcrib.definitions.definition import Language, ToolDefinition
 from toolcrib.definitions.health import HealthMonitor, HealthReport
 from toolcrib.definitions.library import Library, UnresolvedTool
 from toolcrib.definitions.lint import one_of
-from toolcrib.definitions.mcp_servers import Servers, lacking, mcp_tool
+from toolcrib.definitions.mcp_servers import Servers, lacking, mcp_tool, query_parameters
 from toolcrib.definitions.reader import read
 from toolcrib.definitions.registry import Registry, RegistryEntry
 from toolcrib.definitions.roots import DefinitionRoot
@@ -323,6 +323,18 @@ class FileSource(Source):
         spoken = [await check_verdicts(one, self.sandboxes) for one in await self._whole(there)]
         return [await check_speed(one, self.sandboxes) for one in spoken]
 
+    def _idle_values(self, definition: ToolDefinition) -> Iterator[Finding]:
+        """Values that are given to a server by a name that its address has no place for."""
+        known = query_parameters(definition)
+        for name in self._values.get(definition.id, ()):
+            if name not in known:
+                close = nearest(name, known, 1)
+                message = f"values: '{definition.id}' has no query parameter '{name}'"
+                place = ("values", definition.id, name)
+                yield Finding(
+                    "NO_PARAMETER", "warning", message, "config", nearest=close[0] if close else None, setting=place
+                )
+
     async def findings(self) -> Sequence[Finding]:
         """What is wrong with the files, as findings; no function is run for that."""
         definitions = await self._whole(await self.library.alist(all=True))
@@ -335,6 +347,7 @@ class FileSource(Source):
                 )
                 for id in idle
             ),
+            *(one for definition in definitions for one in self._idle_values(definition)),
             *(
                 Finding(
                     one.code,

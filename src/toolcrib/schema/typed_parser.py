@@ -149,7 +149,7 @@ def _built(fields: Mapping[str, Any], names: dict[str, Any]) -> tuple[CoreSchema
             try:
                 _built_at_once({name: hint}, names)
             except FAULTS as fault:
-                raise SchemaError(f"parameter '{name}': {_reason(fault)}") from None
+                raise SchemaError(f"parameter '{name}': {_reason(fault)}{_advice(name, fault)}") from None
         raise SchemaError(_reason(error)) from None
 
 
@@ -200,6 +200,13 @@ def _reason(error: BaseException) -> str:
         kind = line.removeprefix("Unable to generate pydantic-core schema for ").split(". ", maxsplit=1)[0]
         return f"its type has no schema: {kind}"
     return line
+
+
+def _advice(name: str, error: BaseException) -> str:
+    """What to do about a parameter that no caller can give."""
+    if not isinstance(error, PydanticSchemaGenerationError):
+        return ""
+    return f" (if the crib is to give it, write @tool(deps=[{name!r}]) and Crib(..., deps={{{name!r}: ...}}))"
 
 
 class _CleanSchema(GenerateJsonSchema):

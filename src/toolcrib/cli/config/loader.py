@@ -103,6 +103,21 @@ def files(path: Path) -> list[Files]:
     return [one._replace(workspace=project.workspace) for one in entries if one is not None]
 
 
+def unread_sources(path: Path) -> list[ConfigProblem]:
+    """What keeps entries of `sources` from being read, so that nothing is known of definition files that they name."""
+    try:
+        project = _Project(path)
+    except BadConfig as error:
+        return list(error.problems)
+    for index, entry in project.sources:
+        try:
+            files_of(entry, project.folder, ("sources", index))
+        except Mistake as mistake:
+            project.tell(mistake)
+            project.of_sources.append(project.problems[-1])
+    return project.of_sources
+
+
 def agent_places(path: Path) -> list[Path]:
     """The files and folders of agents that a file names; nothing is imported for that.
 
@@ -140,6 +155,7 @@ class _Project:
         self.path, self.folder = path, path.resolve().parent
         self.text, self.document = read(path)
         self.problems = [ConfigProblem(one.line, _AGAIN.sub(_SECOND, one.message)) for one in self.document.problems]
+        self.of_sources: list[ConfigProblem] = []
         self._wrong: set[str] = set()
         self._places: list[tuple[object, Place]] = []
         data = yaml.thaw(self.document.value)
@@ -160,6 +176,7 @@ class _Project:
             wrong = list(mistakes(error, data))
         for mistake in wrong:
             self.tell(mistake)
+            self.of_sources += self.problems[-1:] if mistake.place[:1] == ("sources",) else []
         if not isinstance(data, dict):
             raise BadConfig(self.path, self.problems)
         entries = {one.place[1] for one in wrong if one.place[:1] == ("sources",) and len(one.place) > 1}

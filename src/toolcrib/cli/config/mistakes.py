@@ -68,8 +68,7 @@ def mistakes(error: ValidationError, data: Any) -> Iterator[Mistake]:
         if one["type"] == "extra_forbidden":
             yield UnknownKey(place, list(_model_of(one["loc"][:-1]).model_fields))
         elif one["type"] == "missing":
-            hint = ": say the command of the server, or its address" if place[-1] == "mcp" else ""
-            yield Mistake(f"{_spelled(place[:-1])}{place[-1]} is missing{hint}", place[:-1])
+            yield Mistake(f"{_spelled(place[:-1])}{place[-1]} is missing", place[:-1])
         else:
             yield Mistake(_message(one, place), place)
 

@@ -307,10 +307,22 @@ class ToolkitEntry(BaseModel):
     toolkit: Annotated[Text, Field(json_schema_extra={"enum": [*NAMES]})]
 
 
+KINDS = ("files", "mcp", "openapi", "skills", "toolkit")
+"""The keys of which each source has one."""
+
+
 def _source_kind(value: Any) -> str:
     if isinstance(value, Mapping):
-        return next((f"#{key}" for key in ("files", "toolkit", "openapi", "skills") if key in value), "#mcp")
+        return next((f"#{key}" for key in KINDS if key in value and key != "mcp"), "#mcp")
     return "#text"
+
+
+def _has_kind(value: Any) -> Any:
+    if isinstance(value, Mapping) and not any(key in value for key in KINDS):
+        wanted = f"expected one of {', '.join(KINDS)}, which say what kind of source it is"
+        close = next(((key, near[0]) for key in value if (near := nearest(str(key), KINDS, 1))), None)
+        raise ValueError(wanted if close is None else f"{wanted}; did you mean '{close[1]}' by '{close[0]}'?")
+    return value
 
 
 # The tags begin with a character that no key does, so that they are told apart from keys in the place of an error.
@@ -322,6 +334,7 @@ Source = Annotated[
     | Annotated[SkillsEntry, Tag("#skills")]
     | Annotated[McpEntry, Tag("#mcp")],
     Discriminator(_source_kind),
+    BeforeValidator(_has_kind),
 ]
 
 
@@ -461,7 +474,9 @@ def _host_name(value: str) -> str:
 
 
 def _page_origin(value: str) -> str:
-    if "/" in value.rstrip("/").partition("://")[2] or ("/" in value and "://" not in value):
+    scheme, written, host = value.rstrip("/").partition("://")
+    misspelt = written and scheme not in ("http", "https") and nearest(scheme, ("http", "https"), 1)
+    if misspelt or "/" in (host if written else value):
         raise ValueError(f"expected an origin such as https://app.example, got {value!r}, which no page has")
     return value
 

@@ -34,10 +34,14 @@ async def lint(
 ) -> int:
     """Check definition files. Nothing is called, and no server is started.
 
-    Exit code 1 where there is an error; warnings are none.
+    Exit code 1 where there is an error, or `sources` of crib.yaml cannot be read; warnings are none.
     """
-    definitions = await _looked_at(selection.wanted(terminal, root, pack), targets or ())
-    errors = any(problem.severity == "error" for one in definitions for problem in one.problems)
+    wanted = selection.wanted(terminal, root, pack)
+    unread = selection.unread(wanted) if not (targets or root) else []
+    if unread:
+        terminal.say("\n".join(("Definition files that these name are not checked:", *unread)), "yellow")
+    definitions = await _looked_at(wanted, targets or ())
+    errors = bool(unread) or any(problem.severity == "error" for one in definitions for problem in one.problems)
     if terminal.json:
         terminal.data({"files": [_data(one) for one in definitions]})
     else:

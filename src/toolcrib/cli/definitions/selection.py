@@ -121,6 +121,14 @@ def settings(wanted: DefinitionSelection) -> Files:
     )
 
 
+def unread(wanted: DefinitionSelection) -> list[str]:
+    """What keeps sources of the configuration from being read, each with its line."""
+    from toolcrib.cli.config.loader import unread_sources
+
+    config = wanted.config
+    return [] if config is None else [f"{config.name}:{one.place}: {one.message}" for one in unread_sources(config)]
+
+
 def _pack(pack: str, places: list[Path], trusted: Sequence[str]) -> Sequence[DefinitionRoot]:
     """The folders of a pack that the configuration names; where there is none, loading the crib says so."""
     from toolcrib.definitions.roots import pack_roots

@@ -71,6 +71,8 @@ def tools(  # noqa: PLR0913 - the settings of the toolkit
     for path in seen:
         if not Path(path).exists():
             raise BadTool("shell", "visible", f"there is no {path}")
+    if not isinstance(env, Mapping | None):
+        raise BadTool("shell", "env", f"is a mapping of names to values, such as {{LANG: C.UTF-8}}, not {env!r}")
     place = ProcessSandbox(
         os.path.realpath(root), dict(env or {}), seen, network, memory, processes, file_bytes, allow_root
     )
