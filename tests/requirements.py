@@ -1019,6 +1019,14 @@ SCALE: dict[str, str] = {
     "scale.workers.4": "Limits and rates are those of all server processes together.",
     "scale.workers.5": "A connection of an older MCP revision is served by the process that greeted its client.",
     "scale.workers.6": "What several server processes cannot serve is refused with the reason.",
+    "scale.archive.1": "Sessions unused for the retention time go into an archive as files; those in use stay.",
+    "scale.archive.2": "Whoever asks for an archived session finds it whole, by every way.",
+    "scale.archive.3": "What is gone, damaged or away in an archive is told, and nothing is lost for it.",
+    "scale.archive.4": "A kill at any moment loses no session and makes none twice.",
+    "scale.archive.5": "Statistics count a session once, wherever it is.",
+    "scale.archive.6": "A session that is deleted leaves no file in the archive.",
+    "scale.archive.7": "Backups and checks of a store cover the archive.",
+    "scale.archive.8": "Archived sessions are listed.",
 }
 
 CHAPTERS: dict[str, dict[str, str]] = {

@@ -18,6 +18,7 @@ from toolcrib._call.scheduler import Clock, SystemClock
 from toolcrib._call.suspension import look_after_all
 from toolcrib._call.threads import Threads
 from toolcrib._session import archive, permissions
+from toolcrib._session.archiver import archiver_of
 from toolcrib._session.call_lists import open_questions
 from toolcrib._session.crib_arguments import check_arguments, check_deps, check_state_keys, check_texts, policy_of
 from toolcrib._session.expiry import OTHERS_S, ExpiryTimer
@@ -62,19 +63,21 @@ SOURCES_S = 10.0
 class Crib:
     """Sources, a store and a policy; use it with `async with`.
 
-    `sources` are functions, `Tool`s, modules or `Source`s. `store` is a URL or a `Store`, `engine` what makes several
-    cribs over one Postgres store one cluster: a URL such as `nats://host` or an `Engine`. `policy` is a `Policy`, or
-    what a file would say; `workspace` is the folder that paths start from. `deps` are given to tools by name or type.
-    `state_keys` declares commutative keys; `declare` says by id or glob what tools do not say of themselves. `layer`
-    wraps the execution of every call. `agents`, see `toolcrib.agent.Agents`, run over its sessions. `credentials` gives
-    tools the keys of the session's owner: a function of owner and name. `accounts` are services that owners connect
-    with. `secret_key` encrypts what is kept of them and of secret arguments: a text of 32 characters, a `Path` or a
-    function; without one, a file of the user's state folder does. `trace_content` has spans tell arguments, results and
-    messages too, where a program has set up OpenTelemetry.
+    `sources` are functions, `Tool`s, modules or `Source`s. `store` is a URL or a `Store`, `engine` what makes
+    several cribs over one Postgres store one cluster: a URL such as `nats://host` or an `Engine`. `policy` is a
+    `Policy`, or what a file would say; `workspace` is the folder that paths start from. `deps` are given to tools
+    by name or type. `state_keys` declares commutative keys; `declare` says by id or glob what tools do not say of
+    themselves. `layer` wraps the execution of every call. `archive` is where sessions go that nobody used for the
+    retention time, instead of being deleted: `s3://bucket/prefix` or `file:///folder`. `agents`, see
+    `toolcrib.agent.Agents`, run over its sessions. `credentials` gives tools the keys of the session's owner: a
+    function of owner and name. `accounts` are services that owners connect with. `secret_key` encrypts what is kept
+    of them and of secret arguments: a text of 32 characters, a `Path` or a function; without one, a file of the
+    user's state folder does. `trace_content` has spans tell arguments, results and messages too, where a program
+    has set up OpenTelemetry.
     `origin` is the file that all of this was read from, so that what is wrong is told with its line.
     """
 
-    def __init__(  # noqa: PLR0913 - the one place where everything is put together, all by name
+    def __init__(  # noqa: PLR0913, PLR0915 - the one place where everything is put together, all by name
         self,
         sources: Iterable[Any] = (),
         *,
@@ -84,6 +87,7 @@ class Crib:
         engine: str | Engine | None = None,
         limits: CribLimits | None = None,
         retention: timedelta | None = WEEK,
+        archive: str | None = None,
         deps: Mapping[str, Any] | None = None,
         state_keys: Mapping[str, Mode | Key] | None = None,
         namespace_aliases: Mapping[str, str] | None = None,
@@ -99,7 +103,9 @@ class Crib:
         trace_content: bool = False,
         origin: DataOrigin = ANYWHERE,
     ) -> None:
-        check_arguments(sources, limits=limits, policy=policy, retention=retention, deps=deps, agents=agents)
+        check_arguments(
+            sources, limits=limits, policy=policy, retention=retention, archive=archive, deps=deps, agents=agents
+        )
         check_texts(default_namespaces=default_namespaces, precedence=precedence)
         check_state_keys(state_keys or {})
         self.agents = agents
@@ -136,9 +142,15 @@ class Crib:
         self._retire = partial(retire, self.pipeline, self.registry, self._session_table.calls)
         self._expiry = ExpiryTimer(self)
         self.pipeline.expiry_changed = self._expiry.set
-        self._sweeper = SessionSweeper(self, retention)
+        self.archiver = archiver_of(self, archive)
+        self._sweeper = SessionSweeper(self, retention, self.archiver)
         self.moved: Callable[[], int] | None = None
         self.catalog.listen(self._tools_changed)
+
+    def _use_store(self, store: Store) -> None:
+        """Works over another store, as long as it was not started."""
+        self.store = self.pipeline.store = store
+        store.recall = None if self.archiver is None else self.archiver.bring_back
 
     @cached_property
     def folders(self) -> Folders:
@@ -394,6 +406,11 @@ class Crib:
         """The session of that id, if it is in memory."""
         return self._session_table.at_hand(id)
 
+    def _let_go(self, id: str) -> None:
+        """The session of that id is not in the store any more."""
+        if (left := self._at_hand(id)) is not None:
+            self._session_table.forget(left)
+
     async def _attach(self, row: SessionRow) -> Session:
         """The session of that row, from memory or else made from its log."""
         return await self._session_table.attach(row)
@@ -455,8 +472,9 @@ class Crib:
         await self.store.flush()
         reach = () if session is None else session.reach
         stone = await archive.delete(self.store, id, actor, self.pipeline.clock.now(), reach)
-        if (left := self._at_hand(id)) is not None:
-            self._session_table.forget(left)
+        self._let_go(id)
+        if self.archiver is not None:
+            await self.archiver.forget(id)
         return stone
 
     async def deleted_sessions(self, owner: str | None = None) -> list[SessionDeleted]:

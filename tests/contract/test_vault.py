@@ -350,7 +350,8 @@ async def test_what_an_earlier_release_left_is_deleted_when_the_file_is_opened(t
         await crib.store.keep("s", f"{SECRET}{over.call}:step:1:one", b"left")
     with closing(sqlite3.connect(path)) as db:
         db.executescript(
-            "DROP TRIGGER events_counted; DROP TABLE rollups; DROP TABLE unrolled; PRAGMA user_version = 7"
+            "DROP TRIGGER events_counted; DROP TABLE rollups; DROP TABLE unrolled; DROP TABLE archived;"
+            "PRAGMA user_version = 7"
         )
     async with Crib([log_in], store=f"sqlite:///{path}") as crib:
         assert await secret_ids(crib, await crib.open("s", owner="ada")) == [f"{SECRET}{open_one.call}"]

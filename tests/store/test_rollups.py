@@ -41,6 +41,7 @@ async def test_an_old_file_is_counted_after_its_migration(tmp_path: Path) -> Non
         db.execute("DROP TRIGGER events_counted")
         db.execute("DROP TABLE rollups")
         db.execute("DROP TABLE unrolled")
+        db.execute("DROP TABLE archived")
         db.execute("PRAGMA user_version = 8")
     db.close()
     assert await _counted(url) == [("", 1), ("denied", 1)]
@@ -51,7 +52,7 @@ async def test_an_old_database_is_counted_after_its_migration(postgres_url: str)
     db = await asyncpg.connect(postgres_url)
     await db.execute(
         "DROP TRIGGER events_counted ON events; DROP FUNCTION toolcrib_counted;"
-        "DROP TABLE rollups; DROP TABLE unrolled; UPDATE schema_version SET version = 10"
+        "DROP TABLE rollups; DROP TABLE unrolled; DROP TABLE archived; UPDATE schema_version SET version = 10"
     )
     await db.close()
     assert await _counted(postgres_url) == [("", 1), ("denied", 1)]

@@ -168,6 +168,9 @@ class CribPort(Protocol):
     async def _attached(self, id: str) -> SessionPort | None:
         """The session of that id: the open one, else one made from its log."""
 
+    def _let_go(self, id: str) -> None:
+        """The session of that id is not in the store any more."""
+
     async def _attach(self, row: SessionRow) -> Any:
         """The session of that row, from memory or else made from its log."""
 

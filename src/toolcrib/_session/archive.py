@@ -124,14 +124,20 @@ def _read(lines: Any) -> Contents:
                 raise ValueError("there is more behind its end")
             return contents
         digest.update(line)
-        _take(contents, value)
+        _take(contents, value, line)
     raise ValueError("its end is missing")
 
 
-def _take(contents: Contents, value: dict[str, Any]) -> None:
+class _EventLine(msgspec.Struct):
+    event: tuple[int, float, str | None, str, msgspec.Raw]
+
+
+def _take(contents: Contents, value: dict[str, Any], line: bytes) -> None:
     if "event" in value:
-        seq, at, call, kind, data = msgspec.convert(value["event"], tuple[int, float, str | None, str, dict[str, Any]])
-        event = Event(seq, at, call, kind, encode(data))
+        seq, at, call, kind, data = msgspec.json.decode(line, type=_EventLine).event
+        if not isinstance(value["event"][4], dict):
+            raise ValueError(f"event {seq} has no data")
+        event = Event(seq, at, call, kind, bytes(data))  # the text as it was: 1.50 is not made 1.5
         if event.seq != len(contents.events) + 1:
             raise ValueError(f"event {len(contents.events) + 1} is missing")
         contents.events.append(event)
@@ -154,6 +160,7 @@ async def import_session(
     contents = read(lines)
     owner = owner or contents.about.owner
     id = imported_id(id or contents.about.id, owner)
+    await store.session(contents.about.id)  # if it is in an archive, its calls are here now and keep their ids
     imported = await store.session(id) is None and await take_in(store, contents, id, owner, at)
     row = await store.session(id) if imported else None
     if row is None:
@@ -169,7 +176,7 @@ async def take_in(store: Store, contents: Contents, id: str, owner: str, at: flo
     anything, or where its arguments are secret and so not in the file, it ends.
     """
     events = await _renamed(store, contents.events)
-    calls, ends = _folded(id, events), list[Event]()
+    calls, ends = folded(id, events), list[Event]()
     same = (id, owner) == (contents.about.id, contents.about.owner) and events is contents.events
     for call in calls.values():
         waits = same and call.states[0] == "waiting" and call.history.id not in contents.secret
@@ -178,7 +185,7 @@ async def take_in(store: Store, contents: Contents, id: str, owner: str, at: flo
             done = Done(ok=False, failure=failure, duration_ms=0)
             ends.append(Event.of(len(events) + len(ends) + 1, at, call.history.id, done))
     ends += _finished(events, calls, {end.call for end in ends}, len(events) + len(ends), at)
-    rows = [call.row() for call in _folded(id, [*events, *ends]).values()]
+    rows = [call.row() for call in folded(id, [*events, *ends]).values()]
     row = SessionRow(id, owner, len(events) + len(ends), contents.about.revision, contents.about.created_at, at)
     return await store.adopt(Archive(row, [*events, *ends], rows, contents.cursors, contents.kept))
 
@@ -205,7 +212,7 @@ def _finished(
     return [Event.of(last + number, at, None, data) for number, data in enumerate(messages, 1)]
 
 
-def _folded(session: str, events: Iterable[Event]) -> dict[str, FoldedCall]:
+def folded(session: str, events: Iterable[Event]) -> dict[str, FoldedCall]:
     """The calls of a log.
 
     Raises:

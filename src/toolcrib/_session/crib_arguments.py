@@ -35,6 +35,9 @@ def check_arguments(sources: Any, **arguments: Any) -> None:
         raise TypeError(f"policy: expected {hint}, got {type(policy).__name__}")
     if retention is not None and not isinstance(retention, timedelta):
         raise TypeError(f"retention: expected a timedelta, such as timedelta(days=7), got {retention!r}")
+    if (archive := arguments["archive"]) is not None and (not isinstance(archive, str) or retention is None):
+        wrong = "a retention time beside it: without one, nothing is archived" if isinstance(archive, str) else "a URL"
+        raise TypeError(f"archive: expected {wrong}")
     if arguments["deps"] is not None and not isinstance(arguments["deps"], Mapping):
         raise TypeError("deps: expected a mapping, such as {'db': connection}")
     if arguments["agents"] is not None and not hasattr(arguments["agents"], "built_in"):

@@ -1,4 +1,4 @@
-"""Sessions that nobody used for the retention time are deleted, by whoever uses the store."""
+"""Sessions that nobody used for the retention time are deleted or archived, by whoever uses the store."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from toolcrib.store import OWNER
 
 if TYPE_CHECKING:
     from toolcrib._call.ports import CribPort
+    from toolcrib._session.archiver import SessionArchiver
 
 SWEEP_S, SHORTEST_S = 3600.0, 1.0
+NEVER = float("-inf")
 
 log = logging.getLogger("toolcrib")
 
@@ -23,21 +25,28 @@ log = logging.getLogger("toolcrib")
 class SessionSweeper:
     """Sweeps the sessions of a crib, hourly or as its retention time says."""
 
-    def __init__(self, crib: CribPort, retention: timedelta | None) -> None:
+    def __init__(self, crib: CribPort, retention: timedelta | None, archiver: SessionArchiver | None) -> None:
         self._crib = crib
+        self._archiver = archiver
         self._retention = retention
         self._clock = crib.pipeline.clock
         self._swept = float("-inf")
         self._timer: Any = None
 
     async def sweep(self, *, dry_run: bool = False) -> int:
-        """Deletes sessions that were not used for the retention time; how many."""
+        """Deletes sessions that were not used for the retention time, or puts them into the archive; how many."""
         if self._retention is None:
             return 0
         now = self._clock.now()
+        before = now - self._retention.total_seconds()
         if not dry_run:
             await self._crib._expire()
-        return await self._crib.store.sweep(now - self._retention.total_seconds(), now, dry_run=dry_run)
+        if self._archiver is None:
+            return await self._crib.store.sweep(before, now, dry_run=dry_run)
+        count = await self._archiver.put_away(before, now, dry_run=dry_run)
+        if not dry_run:
+            await self._crib.store.sweep(NEVER, now)  # what those that went have left
+        return count
 
     async def sometimes(self) -> None:
         """Sweeps if the last time was an hour ago."""

@@ -134,6 +134,8 @@ class SessionTable(Generic[HeldT]):
         """
         async with self._opening.setdefault(id, asyncio.Lock()):
             row, made = await self._crib.store.open(id, owner, self._crib.pipeline.clock.now())
+            if row.seq == 0 and await self._crib.store.recalled(id):  # nobody wrote to it, since it is in the archive
+                row, made = await self._crib.store.open(id, owner, self._crib.pipeline.clock.now())
             if row.owner != owner:
                 raise Refused("denied", f"Session '{id}' cannot be opened")
             session = None if made else self.at_hand(id)

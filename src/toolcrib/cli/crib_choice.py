@@ -57,7 +57,7 @@ def chosen(choice: Choice, cache: SourceCache | None = None) -> Crib:
     if choice.store is not None:
         from toolcrib.store import open_store
 
-        crib.store = crib.pipeline.store = open_store(choice.store)
+        crib._use_store(open_store(choice.store))
     if choice.engine is not None:
         from toolcrib.engine import open_engine
 
@@ -253,7 +253,7 @@ async def looking(choice: Choice) -> AsyncIterator[Crib]:
     from toolcrib.store import open_store
 
     crib = chosen(choice)
-    crib.store = crib.pipeline.store = open_store("memory:")
+    crib._use_store(open_store("memory:"))
     crib.pipeline.engine = None
     async with crib:
         yield crib

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from toolcrib.crib import Crib
     from toolcrib.session import Session
     from toolcrib.store import SessionRow, Store
+    from toolcrib.store.archive_index import ArchivedSession
     from toolcrib.types import Entry, Question
 
 app = group("sessions", "Look at sessions: what ran, what runs, what waits.")
@@ -35,10 +36,15 @@ async def list_sessions(
     terminal: Terminal,
     owner: Annotated[str | None, typer.Option("--owner", "-o", help="Only those of this owner.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="At most this many.")] = 50,
+    archived: Annotated[bool, typer.Option("--archived", help="Those in the archive instead, by their ids.")] = False,
 ) -> None:
     """List sessions, the last used first."""
     from toolcrib._session.session_list import sessions_of
     from toolcrib.cli.store_choice import chosen_store, missing, opened
+
+    if archived:
+        await _list_archived(terminal, owner, limit)
+        return
 
     store = chosen_store(terminal.crib)
     rows: list[SessionRow] = []
@@ -55,6 +61,25 @@ async def list_sessions(
         )
     else:
         terminal.say("No sessions yet. `toolcrib call TOOL` makes one.")
+
+
+async def _list_archived(terminal: Terminal, owner: str | None, limit: int) -> None:
+    from toolcrib.cli.store_choice import chosen_store, missing, opened
+
+    store = chosen_store(terminal.crib)
+    entries: list[ArchivedSession] = []
+    if missing(store) is None:
+        async with opened(store):
+            if store.archive_index is not None:
+                entries = await store.archive_index.page(owner, limit=limit)
+    if terminal.json:
+        facts = [{name: getattr(one, name) for name in ("archived_at", "sha256", "size")} for one in entries]
+        terminal.data([{**one.session._asdict(), **more} for one, more in zip(entries, facts, strict=True)])
+    elif entries:
+        rows = [(*_row(one.session, 0)[:3], f"{one.size:,}", _row(one.session, 0)[4]) for one in entries]
+        terminal.table(("Session", "Owner", "Events", "Bytes", "Last used"), rows)
+    else:
+        terminal.say("No session is in the archive.")
 
 
 def _row(row: SessionRow, waiting: int) -> Sequence[Cell]:

@@ -27,7 +27,7 @@ async def sweep(
     terminal: Terminal,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
 ) -> None:
-    """Delete the sessions that were not used for the retention time."""
+    """Delete the sessions that were not used for the retention time, or put them into the archive."""
     from toolcrib.cli.crib_choice import reading, with_store
 
     # What waited too long is ended first, which may let a call go on that needs its tool.
@@ -35,11 +35,12 @@ async def sweep(
         count = await crib.sweep(dry_run=dry_run)
     kept = None if crib.retention is None else crib.retention.total_seconds()
     if terminal.json:
-        terminal.data({"swept": count, "dry_run": dry_run, "retention_s": kept})
+        terminal.data({"swept": count, "dry_run": dry_run, "retention_s": kept, "archived": crib.archiver is not None})
     elif kept is None:
         terminal.text("Retention is off (retention: null): nothing is swept.")
     else:
-        verb = "would be deleted" if dry_run else "deleted"
+        done = "deleted" if crib.archiver is None else "put into the archive"
+        verb = f"would be {done}" if dry_run else done
         terminal.text(f"{_count(count, 'session')} {verb}, unused for {span(kept)}.")
 
 
@@ -105,8 +106,15 @@ async def migrate(terminal: Terminal) -> None:
 
 
 @command(app, "verify")
-async def verify(terminal: Terminal) -> int:
+async def verify(
+    terminal: Terminal,
+    archive: Annotated[
+        bool, typer.Option("--archive", help="Read every file of the archive instead, and compare its checksum.")
+    ] = False,
+) -> int:
     """Check the database, and compare all logs with index and roll-ups."""
+    if archive:
+        return await _verify_archive(terminal)
     from toolcrib.cli.store_choice import chosen_store, opened
     from toolcrib.cli.verify import damaged, damaged_file, differences, differing_rollups, every_session
 
@@ -129,6 +137,33 @@ async def verify(terminal: Terminal) -> int:
         terminal.say(f"The log is what counts. Next: {terminal.command('store', 'rebuild')}", "red")
     else:
         terminal.text(f"{_count(len(sessions), 'session')} folded: log, index and roll-ups agree.")
+    return 1 if differing else 0
+
+
+async def _verify_archive(terminal: Terminal) -> int:
+    from toolcrib.cli.crib_choice import reading
+    from toolcrib.cli.verify import Difference
+
+    differing, count = list[Difference](), 0
+    async with reading(terminal.crib) as crib:
+        if crib.archiver is None:
+            raise CommandError("This crib has no archive", "name one: `archive:` in its crib.yaml", exit_code=1)
+        async for entry in crib.archiver.every():
+            count += 1
+            if (problem := await crib.archiver.problem(entry)) is not None:
+                differing.append(Difference(entry.session.id, "", problem))
+        unused = await crib.archiver.unused()
+    facts = {"unused": len(unused.names), "unused_bytes": unused.size}
+    if terminal.json:
+        terminal.data({"sessions": count, "differences": [one._asdict() for one in differing], **facts})
+        return 1 if differing else 0
+    if differing:
+        _table(terminal, differing)
+    else:
+        terminal.text(f"{_count(count, 'archived session')} read: every file is what was written.")
+    if unused.names:
+        files = _count(len(unused.names), "file")
+        terminal.text(f"{files} with {unused.size:,} bytes are of no archived session; a backup may need them.")
     return 1 if differing else 0
 
 
@@ -206,6 +241,9 @@ def _copied(terminal: Terminal, facts: dict[str, Any], done: str) -> None:
         terminal.data(facts)
     else:
         terminal.text(f"{_count(facts['sessions'], 'session')} with {_count(facts['events'], 'event')} {done}.")
+        if facts.get("archived"):
+            kept = "its files are not in the backup: keep the archive with it"
+            terminal.text(f"{_count(facts['archived'], 'session')} more in the archive; {kept}.")
 
 
 @command(app, "rebuild")

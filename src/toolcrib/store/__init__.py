@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -21,6 +21,9 @@ from toolcrib.events import Event, EventData
 from toolcrib.store.codec import WHOLE, CompactData, CompactWrite, PageLimit
 from toolcrib.store.own_writes import OwnWrites
 from toolcrib.store.rollups import ROLL_S, Tallies, Tally, TallyFilter, Times
+
+if TYPE_CHECKING:
+    from toolcrib.store.archive_index import ArchiveIndex
 
 State = Literal["queued", "waiting", "running", "done", "held", "released", "ended"]
 LEASES = ("held", "released", "ended")
@@ -295,6 +298,12 @@ class Store(ABC):
     look: Callable[[str], Awaitable[SessionLook]] | None = None
     """What is newest of a session, whoever wrote it; what is still to be written here is not waited for."""
 
+    archive_index: ArchiveIndex | None = None
+    """The sessions that are in an archive; None for a store that has no place to note them."""
+
+    recall: Callable[[str], Awaitable[bool]] | None = None
+    """Brings a session back from the archive; True where there may be one now. Whoever asks for one waits for that."""
+
     lapsed: Callable[[float], bool] | None = None
     """True if others may have taken this process for dead since then, by the monotonic clock of this machine."""
 
@@ -520,6 +529,10 @@ class Store(ABC):
     @abstractmethod
     async def count_anew(self) -> None:
         """Forgets all tallies but those of sessions that are gone; `roll_up` makes them anew from the log."""
+
+    async def recalled(self, session: str) -> bool:
+        """True if a session that was not there was brought back from the archive."""
+        return self.recall is not None and await self.recall(session)
 
     async def known_everywhere(self) -> None:  # noqa: B027 - most stores tell with every look
         """Returns when no process goes by what it knew of a session before now."""

@@ -362,6 +362,8 @@ class MemoryStore(Store):
     async def session(self, session: str) -> SessionRow | None:
         """One session."""
         log = self._logs.get(session)
+        if log is None and await self.recalled(session):
+            log = self._logs.get(session)
         return None if log is None else self._session(session, log)
 
     async def sessions(

@@ -80,6 +80,8 @@ class Sum:
         slots = self.slots
         for slot, count in other.slots.items():
             slots[slot] = slots.get(slot, 0) + count
+            if not slots[slot]:
+                del slots[slot]
 
     def __eq__(self, other: object) -> bool:
         mine = (self.count, self.total, self.slots)
@@ -271,6 +273,14 @@ def add(tallies: Tallies, key: TallyKey, more: Sum) -> None:
     if known is None:
         known = tallies[key] = Sum()
     known.add(more)
+
+
+def negated(tallies: Tallies) -> Tallies:
+    """What takes tallies away where it is added: a session that was gone is back with its log."""
+    return {
+        key: Sum(-more.count, -more.total, {slot: -count for slot, count in more.slots.items()})
+        for key, more in tallies.items()
+    }
 
 
 def by_hours(tallies: Tallies) -> Tallies:

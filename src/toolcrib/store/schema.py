@@ -13,7 +13,8 @@ from toolcrib.errors import StoreTooNew
 @cache
 def queries(database: str = "sqlite") -> dict[str, str]:
     """The statements by name."""
-    text = (files("toolcrib.store") / f"sql/{database}/queries.sql").read_text()
+    folder = files("toolcrib.store") / f"sql/{database}"
+    text = "".join((folder / f"{name}.sql").read_text() + "\n" for name in ("queries", "archive"))
     parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)[1:]
     return {
         name: re.sub(r"^--.*\n", "", body, flags=re.MULTILINE).strip()

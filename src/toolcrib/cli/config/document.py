@@ -74,6 +74,13 @@ def store_url(path: Path) -> str | None:
     return beside(path.resolve().parent, url)
 
 
+def archive_beside(folder: Path, url: str) -> str:
+    """An archive's URL whose relative folder lies in that folder."""
+    if not url.startswith("file:") or url.startswith("file:/"):
+        return url
+    return f"file://{quote(str((folder / unquote(url.removeprefix('file:'))).absolute()))}"
+
+
 def beside(folder: Path, url: str) -> str:
     """A store's URL whose relative file lies in that folder."""
     head, slashes, rest = url.partition("sqlite:///")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from toolcrib import yaml
-from toolcrib.cli.config.document import BadConfig, ConfigProblem, beside, read
+from toolcrib.cli.config.document import BadConfig, ConfigProblem, archive_beside, beside, read
 from toolcrib.cli.config.mistakes import Mistake, UnknownKey, mistakes
 from toolcrib.cli.config.model import (
     AccountSection,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("toolcrib.cli")
 _AGAIN = re.compile(r"The key ('.*') stands here again; it is already in line (\d+)")
 _SECOND = r"\1 stands here a second time (first on line \2)"
-_KEPT = ("store", "retention", "default_namespaces")
+_KEPT = ("store", "retention", "archive", "default_namespaces")
 """What matters of a file to who only looks at its store."""
 
 _PLAIN = ("engine", "retention", "namespace_aliases", "state_keys")
@@ -286,6 +286,8 @@ class _Project:
         if settings.get("default_namespaces") is None:
             settings.pop("default_namespaces", None)
         url = store or settings.pop("store", None) or "memory:"
+        if settings.get("archive") is not None:
+            settings["archive"] = archive_beside(self.folder, settings["archive"])
         return Crib(**settings | {"store": beside(self.folder, url), "workspace": self.workspace})
 
     def crib_for_guard(self, store: str | None) -> Crib:
@@ -297,6 +299,8 @@ class _Project:
         settings: dict[str, Any] = {"workspace": self.workspace, "origin": self.origin, "store": url}
         if "retention" in file.model_fields_set:
             settings["retention"] = file.retention
+        if file.archive is not None:
+            settings["archive"] = archive_beside(self.folder, file.archive)
         if file.limits is not None:
             settings["limits"] = CribLimits(**file.limits.model_dump(exclude_unset=True))
         settings["policy"] = with_protection(self._policy(file.policy or {}), self.path.resolve(), url)
@@ -320,6 +324,8 @@ class _Project:
                 data[key] = tuple(names)
         if file.store is not None:
             data["store"] = beside(self.folder, file.store)
+        if file.archive is not None:
+            data["archive"] = archive_beside(self.folder, file.archive)
         if file.secret_key is not None:
             data["secret_key"] = _secret_key(self.folder, file.secret_key)
         if file.limits is not None:

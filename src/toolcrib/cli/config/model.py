@@ -13,6 +13,7 @@ workspace: .                                    # where paths of calls start; th
 policy: {preset: default, rules: [{deny: "shell(rm -rf *)"}]}
 engine: nats://localhost:4222                   # with store: postgresql://...; makes this a node of a cluster
 retention: 7d                                   # null keeps everything
+archive: s3://bucket/prefix                     # where sessions go after that, instead of being deleted; or file:FOLDER
 secret_key: env:SHOP_KEY                        # encrypts kept secret arguments; or file:PATH; else a file of the user
 limits: {timeout_s: 30}
 default_namespaces: [shop]
@@ -29,6 +30,7 @@ serve: {host: 0.0.0.0, auth: {keys: store}}     # how `toolcrib serve` serves it
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from math import inf
@@ -112,6 +114,12 @@ def _retention(value: Any) -> timedelta | None:
         raise ValueError(f"expected a time such as 12h, 7d or null, got {value!r}") from None
 
 
+def _archive_place(value: Any) -> str:
+    if not isinstance(value, str) or not re.match(_ARCHIVE, value):
+        raise ValueError(f"expected s3://bucket/prefix, file:folder or file:///folder, got {value!r}")
+    return value
+
+
 def _state_key(value: Any) -> Key:
     settings = {"mode": value} if isinstance(value, str) else value
     if not isinstance(settings, dict) or settings.keys() - {"mode", "lives"}:
@@ -122,6 +130,8 @@ def _state_key(value: Any) -> Key:
     return Key(**settings)
 
 
+_ARCHIVE = r"^(s3://[A-Za-z0-9][A-Za-z0-9.-]+(/\S*)?|file:[^/].*|file:///.+)$"
+ArchivePlace = Annotated[str, BeforeValidator(_archive_place), WithJsonSchema({"type": "string", "pattern": _ARCHIVE})]
 Port = Annotated[int, BeforeValidator(_port), Field(json_schema_extra={"minimum": 0, "maximum": 65535})]
 Retention = Annotated[
     Any,
@@ -521,6 +531,7 @@ class CribFile(Section):
     policy: dict[str, Any] | None = None
     limits: CribLimitsSection | None = None
     retention: Retention = None
+    archive: ArchivePlace | None = None
     secret_key: SecretKeyPlace | None = None
     namespace_aliases: dict[str, Text] | None = None
     default_namespaces: list[Text] | None = None

@@ -98,6 +98,8 @@ class _DatabaseTarget:
         elif table == "sessions":
             self._owners |= {n: owner for n, _, owner, *_ in rows}
             rows = [[*row[:-1], bool(row[-1])] for row in rows]
+        elif table == "archived":
+            rows, columns = [[*row, 0] for row in rows], [*columns, "n"]
         await self._db.copy_records_to_table(table, records=[tuple(row) for row in rows], columns=columns)
 
     def _call(self, row: list[Any]) -> list[Any]:

@@ -90,13 +90,19 @@ async def counted(db: Connection, numbers: list[int]) -> dict[int, Tallies]:
     await db.execute(queries("postgres")["wait_to_roll"])
     while await _roll(db, PIECE, numbers):
         pass
-    rows = await db.fetch(queries("postgres")["counted"], numbers)
-    return {n: by_hours(await _tallies(db, [row for row in rows if row[10] == n])) for n in numbers}
+    lines: dict[int, list[Any]] = {n: [] for n in numbers}
+    for row in await db.fetch(queries("postgres")["counted"], numbers):
+        lines[row[10]].append(row)
+    return {n: by_hours(await _tallies(db, rows)) for n, rows in lines.items()}
 
 
-async def outlive(db: Connection, tallies: Tallies) -> None:
-    """Keeps what a session that is gone has counted."""
-    await _add(db, [("gone", tallies)])
+async def outlive(db: Connection, gone: Iterable[Tallies]) -> None:
+    """Keeps what sessions that are gone have counted, together."""
+    together: Tallies = {}
+    for tallies in gone:
+        for key, more in tallies.items():
+            add(together, key, more)
+    await _add(db, [("gone", together)])
 
 
 async def read(db: Connection, where: TallyFilter) -> list[Tally]:

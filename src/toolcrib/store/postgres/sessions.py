@@ -17,37 +17,45 @@ from toolcrib.store.schema import queries
 
 async def adopt(db: Connection, archive: Archive) -> bool:
     """Makes a session; False where its id or a call's is taken."""
-    row, sql = archive.session, queries("postgres")
-    own = max((event.seq for event in archive.events if event.call is None), default=0)
+    sql = queries("postgres")
     async with db.transaction():
         if await db.fetchval(sql["any_call"], [call.id for call in archive.rows]):
             return False
-        values = (row.id, row.owner, row.seq, own, row.revision, row.created_at, row.updated_at, archive.closed)
-        n = await db.fetchval(sql["adopt_session"], *values)
+        n = await db.fetchval(sql["adopt_session"], *values_of(archive))
         if n is None:
             return False
-        kept = dict(archive.kept)
-        events = [
-            _event(n, event.seq, (event.at, event.call, event.kind, Stored(event.json)), kept)
-            for event in archive.events
-        ]
-        queued = {"queued": time.time()}
-        calls = [
-            (
-                *({**asdict(call), "session": n, "worker": None}[name] for name in TABLES["calls"]),
-                row.owner,
-                queued.get(call.state),
-            )
-            for call in archive.rows
-        ]
-        columns = [*TABLES["calls"], "owner", "queued_at"]
-        await db.copy_records_to_table("events", records=events, columns=TABLES["events"])
-        await db.copy_records_to_table("calls", records=calls, columns=columns)
-        large = [(n, id, content) for id, content in kept.items()]
-        await db.copy_records_to_table("kept", records=large, columns=TABLES["kept"])
-        cursors = [(n, name, seq) for name, seq in archive.cursors.items()]
-        await db.copy_records_to_table("cursors", records=cursors, columns=TABLES["cursors"])
+        await fill(db, n, archive)
     return True
+
+
+def values_of(archive: Archive) -> tuple[Any, ...]:
+    """What the row of a session says."""
+    row, own = archive.session, max((event.seq for event in archive.events if event.call is None), default=0)
+    return (row.id, row.owner, row.seq, own, row.revision, row.created_at, row.updated_at, archive.closed)
+
+
+async def fill(db: Connection, n: int, archive: Archive) -> None:
+    """Writes all that is a session's but its row."""
+    kept = dict(archive.kept)
+    events = [
+        _event(n, event.seq, (event.at, event.call, event.kind, Stored(event.json)), kept) for event in archive.events
+    ]
+    queued = {"queued": time.time()}
+    calls = [
+        (
+            *({**asdict(call), "session": n, "worker": None}[name] for name in TABLES["calls"]),
+            archive.session.owner,
+            queued.get(call.state),
+        )
+        for call in archive.rows
+    ]
+    columns = [*TABLES["calls"], "owner", "queued_at"]
+    await db.copy_records_to_table("events", records=events, columns=TABLES["events"])
+    await db.copy_records_to_table("calls", records=calls, columns=columns)
+    large = [(n, id, content) for id, content in kept.items()]
+    await db.copy_records_to_table("kept", records=large, columns=TABLES["kept"])
+    cursors = [(n, name, seq) for name, seq in archive.cursors.items()]
+    await db.copy_records_to_table("cursors", records=cursors, columns=TABLES["cursors"])
 
 
 def _event(n: int, seq: int, draft: Any, kept: dict[str, bytes]) -> tuple[Any, ...]:
@@ -69,7 +77,7 @@ async def delete(db: Connection, session: str, tombstone: Write, writer: str) ->
         n = await db.fetchval(sql["lock_for_delete"], session)
         if n is None or await db.fetchval(sql["busy"], n):
             return None
-        await rollups.outlive(db, (await rollups.counted(db, [n]))[n])
+        await rollups.outlive(db, (await rollups.counted(db, [n])).values())
         await db.execute(sql["delete_session"], n)
         await db.execute(sql["bury"], n)
         for draft in tombstone.events:

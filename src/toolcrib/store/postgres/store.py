@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from itertools import accumulate
 from typing import Any
@@ -41,6 +41,7 @@ from toolcrib.store.codec import WHOLE, PageLimit, decode, encode, size_of
 from toolcrib.store.followers import Followers
 from toolcrib.store.postgres import rollups
 from toolcrib.store.postgres import sessions as postgres_sessions
+from toolcrib.store.postgres.archive_index import DatabaseArchiveIndex
 from toolcrib.store.postgres.connection import MIGRATE_S, Connection, ConnectionPool, DatabaseAddress, hang_up
 from toolcrib.store.postgres.group_commit import Bounds, GroupCommit
 from toolcrib.store.postgres.heartbeat import BEATS, Heartbeat
@@ -95,6 +96,7 @@ class PostgresStore(SharedStore):
         self._followers = Followers()
         self._numbers = Numbers(self._followers)
         self._bounds = Bounds()
+        self.archive_index = DatabaseArchiveIndex(self._alone, self.flush, lambda: f"{self._sender}-gone", self._gone)
 
     @property
     def in_use(self) -> Callable[[str], bool]:
@@ -339,6 +341,8 @@ class PostgresStore(SharedStore):
     async def session(self, session: str) -> SessionRow | None:
         """One session."""
         rows = await self._after_writes("session", session)
+        if not rows and await self.recalled(session):
+            rows = await self._ask("session", session)
         return self._met(rows[0]) if rows else None
 
     async def sessions(
@@ -458,6 +462,9 @@ class PostgresStore(SharedStore):
         """Its cursors and the ids of its large values."""
         cursors = await self._after_writes("cursors_of", session)
         return dict(cursors), [id for (id,) in await self._ask("kept_of", session)]
+
+    async def _alone(self, do: Callable[[Connection], Awaitable[Any]]) -> Any:
+        return await self._pool.run(do)
 
     async def adopt(self, archive: Archive) -> bool:
         """Makes a session in one transaction."""

@@ -48,8 +48,7 @@ async def _take_out(
         tallies = await rollups.counted(db, mine)
         # A statement of its own, which sees what was written before the locks were taken.
         gone = [(n, id) for n, id in await db.fetch(sql["take_out"], mine, before, now)]
-        for n, _ in gone:
-            await rollups.outlive(db, tallies[n])
+        await rollups.outlive(db, [tallies[n] for n, _ in gone])
         return await db.fetchval(sql["count_batch"], writer) if gone else 0, gone
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from toolcrib.store import OWNER
@@ -64,10 +64,10 @@ def _tallies(db: sqlite3.Connection, rows: Iterable[tuple[Any, ...]]) -> Tallies
     return tallies
 
 
-def outlive(db: sqlite3.Connection, n: int, owner: str) -> None:
+def outlive(db: sqlite3.Connection, n: int, owner: str, change: Callable[[Tallies], Tallies] = dict) -> None:
     """Keeps what a session has counted, all of which is rolled up, and whose lines are about to go."""
     rows = db.execute(queries()["counted"], {"n": n, "owner": owner}).fetchall()
-    _add(db, [("gone", by_hours(_tallies(db, rows)))])
+    _add(db, [("gone", change(by_hours(_tallies(db, rows))))])
 
 
 def roll_all(db: sqlite3.Connection) -> None:

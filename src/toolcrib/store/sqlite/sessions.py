@@ -22,23 +22,34 @@ def belongings(db: sqlite3.Connection, n: int) -> tuple[dict[str, int], list[str
 
 def adopt(db: sqlite3.Connection, archive: Archive) -> bool:
     """Makes a session; False where its id or a call's is taken."""
-    row, sql = archive.session, queries()
-    values = {"id": row.id, "owner": row.owner, "revision": row.revision, "at": row.created_at, "used": row.updated_at}
-    values["closed"] = archive.closed
-    taken = any(db.execute("SELECT 1 FROM calls WHERE id = ?", (call.id,)).fetchone() for call in archive.rows)
-    if taken or not db.execute(sql["adopt_session"], values).rowcount:
+    if any_call(db, archive) or not db.execute(queries()["adopt_session"], values_of(archive)).rowcount:
         return False
-    (n,) = db.execute("SELECT n FROM sessions WHERE id = ?", (row.id,)).fetchone()
+    fill(db, number(db, archive.session.id), archive)
+    return True
+
+
+def any_call(db: sqlite3.Connection, archive: Archive) -> bool:
+    """Whether a call of one of its ids is in the store."""
+    return any(db.execute("SELECT 1 FROM calls WHERE id = ?", (call.id,)).fetchone() for call in archive.rows)
+
+
+def values_of(archive: Archive) -> dict[str, Any]:
+    """What the row of a session says."""
+    row = archive.session
+    values = {"id": row.id, "owner": row.owner, "revision": row.revision, "at": row.created_at, "used": row.updated_at}
+    return {**values, "closed": archive.closed}
+
+
+def fill(db: sqlite3.Connection, n: int, archive: Archive) -> None:
+    """Writes all that is a session's but its row."""
     for event in archive.events:
         insert_event(db, n, event.seq, (event.at, event.call, event.kind, Stored(event.json)))
     for call in archive.rows:
         insert_row(db, n, call)
     for id, content in archive.kept.items():
         keep(db, n, id, content)
-    db.executemany(
-        sql["move_cursor"], [{"n": n, "consumer": name, "seq": seq} for name, seq in archive.cursors.items()]
-    )
-    return True
+    marks = [{"n": n, "consumer": name, "seq": seq} for name, seq in archive.cursors.items()]
+    db.executemany(queries()["move_cursor"], marks)
 
 
 def delete(db: sqlite3.Connection, session: str, tombstone: Write) -> bool:

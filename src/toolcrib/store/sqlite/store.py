@@ -42,6 +42,7 @@ from toolcrib.store.own_writes import OwnWrites
 from toolcrib.store.rollups import ROLL_S, Tallies, Tally, TallyFilter, Times
 from toolcrib.store.schema import migrate, queries
 from toolcrib.store.sqlite import rollups, sessions
+from toolcrib.store.sqlite.archive_index import FileArchiveIndex
 from toolcrib.store.sqlite.checkpoint import LOST, Checkpoints, is_whole, wal
 from toolcrib.store.sqlite.connection import connect, reason
 from toolcrib.store.sqlite.errors import explain
@@ -83,6 +84,7 @@ class SqliteStore(Store):
         self.migrated = (0, 0)
         self._followers = Followers()
         self._looking: asyncio.Task[None] | None = None
+        self.archive_index = FileArchiveIndex(self._alone, self._after_writes, self._followers.forget)
 
     @property
     def path(self) -> Path:
@@ -285,8 +287,10 @@ class SqliteStore(Store):
 
     async def session(self, session: str) -> SessionRow | None:
         """One session."""
-        row = await self._after_writes(lambda db: db.execute(queries()["session"], {"id": session}).fetchone())
-        return None if row is None else SessionRow(*row)
+        rows = await self._after_writes(lambda db: db.execute(queries()["session"], {"id": session}).fetchall())
+        if not rows and await self.recalled(session):
+            rows = await self._in_reader(lambda db: db.execute(queries()["session"], {"id": session}).fetchall())
+        return SessionRow(*rows[0]) if rows else None
 
     async def sessions(
         self, owner: str | None = None, *, limit: int = 100, before: SessionRow | None = None
@@ -432,6 +436,15 @@ class SqliteStore(Store):
     def _take_out(self, db: sqlite3.Connection, values: dict[str, Any]) -> bool:
         self._writer.forget_heads()
         return sessions.take_out(db, values)
+
+    async def _alone(self, do: Callable[[sqlite3.Connection], T]) -> T:
+        """One transaction in which sessions come or go."""
+
+        def job(db: sqlite3.Connection) -> T:
+            self._writer.forget_heads()
+            return do(db)
+
+        return cast("T", await self._writer.do(job))
 
     async def belongings(self, session: str) -> tuple[dict[str, int], list[str]]:
         """Its cursors and the ids of its large values."""

@@ -694,7 +694,7 @@ SELECT EXISTS (SELECT 1 FROM sessions)
 
 -- name: empty
 -- All that a restore writes over.
-TRUNCATE sessions, swept, events, calls, cursors, kept, rates, nodes, batches, rollups, unrolled
+TRUNCATE sessions, swept, events, calls, cursors, kept, rates, nodes, batches, rollups, unrolled, archived
 
 -- name: restore_ends
 -- The last event of a session, and the last that belongs to no call.
