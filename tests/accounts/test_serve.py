@@ -11,11 +11,12 @@ from tests.accounts.place import KEY, connect, question, shop, whoami
 from tests.accounts.service import Service
 from tests.requirements import requirement
 from tests.serve.place import Place, serving
-from toolcrib import Crib
+from toolcrib import Crib, ToolFailure
 from toolcrib.accounts import AccountSettings
 from toolcrib.serve.keys import ApiKeys, digest
 from toolcrib.serve.principal import Principal
 from toolcrib.sources.mcp import Mcp
+from toolcrib.sources.mcp.link import STARTS
 
 OWNERS = {owner: f"{owner}-" + owner * 10 for owner in ("ada", "bob")}
 URL_CLIENT: dict[str, Any] = {"elicitation": {"url": {}}}
@@ -136,3 +137,24 @@ async def test_an_owner_sees_the_resources_of_their_own_account_alone(service: S
     assert shown["ada", "ada"] == shown["bob", "ada"] == ["letters://ada@shop"]
     assert shown["ada", "bob"] == []
     assert shown["bob", "bob"] == ["letters://bob@shop"]
+
+
+@requirement("gateway.share.4")
+async def test_who_lists_before_they_connected_an_account_is_kept_waiting_by_nothing_after(
+    service: Service, tmp_path: Path
+) -> None:
+    source = Mcp(f"{service.api}/mcp", name="mail", account="shop", trusted=True)
+    settings: dict[str, Any] = {
+        "accounts": [shop(service)],
+        "secret_key": KEY,
+        "store": f"sqlite:///{tmp_path}/crib.db",
+    }
+    async with Crib([source], policy={"default": "allow"}, default_namespaces=["mail"], **settings) as crib:
+        await connect(crib, "ada", "ada@shop")
+        await source._list_now()
+        for _ in range(STARTS):
+            with pytest.raises(ToolFailure, match="bob has not connected"):
+                await source.server.offers("bob")
+        await connect(crib, "bob", "bob@shop")
+        bob = await crib.open("b", owner="bob", namespaces=["mail"])
+        assert (await bob.call("mail.whoami", {})).data == "bob@shop"

@@ -18,8 +18,9 @@ ALLOW = {"default": "allow"}
 
 
 def raw(era: str = "legacy", **more: Any) -> Mcp:
-    """The server that is written by hand."""
-    return Mcp(sys.executable, str(PEERS / "raw.py"), era, **{"name": "raw", **more})
+    """The server that is written by hand; one that starts is waited for, since that takes long on a busy machine."""
+    patience = {"required": True, "start_s": 120} if era in ("legacy", "modern") else {}
+    return Mcp(sys.executable, str(PEERS / "raw.py"), era, **{"name": "raw", **patience, **more})
 
 
 def kit(**more: Any) -> Mcp:

@@ -60,6 +60,15 @@ class AccountBinding:
             owner = theirs[0] if theirs else ""
         return await self._accounts.token(owner, self.name, refused)
 
+    async def demand(self, owner: str) -> None:
+        """Refuse what nobody may be asked to connect an account for.
+
+        Raises:
+            ToolFailure: `denied`, the owner has not connected theirs.
+        """
+        if await self.token(owner) is None:
+            raise ToolFailure("denied", f"{owner} has not connected the account {self.name}")
+
     async def vacant(self) -> bool:
         """Whether nobody has connected the account yet."""
         try:

@@ -79,10 +79,10 @@ class McpClient:
         self.changed = changed
         self.offers_changed: Callable[[], None] | None = None
         self.skills_changed: Callable[[], None] | None = None
-        events = PoolEvents(self._relisted, self._offers_changed, self._offers_gone, self._look_again)
+        self._offers = OfferCache(self._ask_offers, self._person, not settings.personal)
+        events = PoolEvents(self._relisted, self._offers_changed, self._offers.forget, self._look_again)
         self._pool = LinkPool(settings, events)
         self._tools: list[OfferedTool] | None = None
-        self._offers = OfferCache(self._ask_offers, self._pool.person, nobodys=not settings.personal)
         self.features: frozenset[str] = frozenset()
         self.left_out: tuple[str, ...] = ()
         self._held: dict[str, PendingRequest] = {}
@@ -148,7 +148,12 @@ class McpClient:
         """What is another when what it offers an owner is."""
         return self._offers.edition(owner)
 
+    def _person(self, owner: str | None) -> str | None:
+        return self._pool.person(owner)
+
     async def _ask_offers(self, person: str | None) -> Offers:
+        if self._account is not None and person is not None:
+            await self._account.demand(person)
         async with self._pool.listing(person) as connection:
             return await connection.offers()
 
@@ -160,9 +165,6 @@ class McpClient:
         for listener in (self.offers_changed, self.skills_changed if person is None else None):
             if listener is not None:
                 listener()
-
-    def _offers_gone(self, person: str) -> None:
-        self._offers.forget(person)
 
     async def _look_again(self) -> None:
         """Ask what is there for all once more, if somebody knew; those who see it hear of it only if it is another."""
