@@ -52,7 +52,7 @@ class Deps:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all of them."""
+        """The names of all dependencies."""
         return tuple(self._named)
 
     def __getitem__(self, key: type[T] | str) -> Any:
@@ -90,7 +90,7 @@ class Host(Protocol):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Who and where."""
+        """The call, its session, owner and agent."""
 
     @property
     def deps(self) -> Deps:
@@ -100,31 +100,31 @@ class Host(Protocol):
         """The state when the call started."""
 
     def heed(self) -> None:
-        """Ends the body here if its call is another process's by now, or is over."""
+        """End the body here if another process has the call by now, or it is over."""
 
     def told(self, kind: str, data: dict[str, Any]) -> None:
-        """The tool has something to tell its readers."""
+        """Report something that the tool says to whoever follows the call."""
 
     async def ask(self, question: dict[str, Any]) -> Answer:
-        """The recorded answer, or the end of this pass."""
+        """Return the recorded answer, or end this pass."""
 
     async def step(self, key: str, do: Callable[[], Any]) -> Any:
-        """The recorded value, or a new one that is recorded before it is returned."""
+        """Return the recorded value, or a new one after it was recorded."""
 
     async def child(self, tool: str, args: Any) -> Result:
-        """Another tool, through the whole pipeline."""
+        """Call another tool, through the whole pipeline."""
 
     async def schedule(self, wanted: Schedule, key: str) -> str:
-        """Makes a call later; the id of the schedule."""
+        """Make a call later; return the id of the schedule."""
 
     async def credential(self, name: str, refused: str | None = None, scope: str | None = None) -> str:
-        """What the owner of the session brings under that name."""
+        """Return the owner's credential of that name."""
 
     async def authorization(self, name: str, method: str, url: str, refused: str | None = None) -> dict[str, str]:
-        """The headers by which one request is made for the owner of the session."""
+        """Return the headers of one request for the owner of the session."""
 
     async def stopped(self) -> None:
-        """Returns when the call is asked to stop."""
+        """Wait until the call is asked to stop."""
 
     @property
     def this_session(self) -> Any:
@@ -132,19 +132,19 @@ class Host(Protocol):
 
     @property
     def permissions(self) -> CallPermissions | None:
-        """What the policy says of the call."""
+        """The permissions of the call."""
 
     def now(self) -> float:
-        """The time by the crib's clock."""
+        """Return the time by the crib's clock."""
 
     def has_step(self, key: str) -> bool:
-        """Whether an earlier pass recorded that step."""
+        """True if an earlier pass recorded that step."""
 
     def attach(self, id: str, data: bytes) -> None:
-        """Keeps bytes beside the log, written with the result."""
+        """Keep bytes beside the log, written with the result."""
 
     async def drain(self) -> None:
-        """Returns when little enough of the output is still unwritten."""
+        """Wait while too much of the output is unwritten."""
 
 
 class OutsideCrib:
@@ -154,15 +154,15 @@ class OutsideCrib:
     permissions: CallPermissions | None = None
 
     def now(self) -> float:
-        """The time of this machine."""
+        """Return the time of this machine."""
         return time.time()
 
     def has_step(self, key: str) -> bool:
-        """No earlier pass recorded anything."""
+        """Return False: no earlier pass recorded anything."""
         return False
 
     async def credential(self, name: str, refused: str | None = None, scope: str | None = None) -> str:
-        """Nobody owns the call."""
+        """Raise, since nobody owns the call."""
         raise ToolFailure("denied", f"There is no credential '{name}': nobody owns this call")
 
     async def authorization(self, name: str, method: str, url: str, refused: str | None = None) -> dict[str, str]:
@@ -170,14 +170,14 @@ class OutsideCrib:
         return {"Authorization": f"Bearer {await self.credential(name, refused)}"}
 
     async def schedule(self, wanted: Schedule, key: str) -> str:
-        """Nobody will make it."""
+        """Raise, since nobody would make the call."""
         raise Refused("unavailable", "No crib runs this tool, so that nobody would make the call")
 
     def attach(self, id: str, data: bytes) -> None:
-        """Nobody will read it."""
+        """Drop the bytes, since nobody will read them."""
 
     async def drain(self) -> None:
-        """Nothing is written."""
+        """Return at once, since nothing is written."""
 
 
 def _fact(name: str, what: str) -> Any:
@@ -220,7 +220,7 @@ class Context:
         total: float | None = None,
         status: str = "running",
     ) -> None:
-        """Tells how far it is; the newest always arrives, at most ten a second do.
+        """Report how far the tool is; the newest report always arrives, at most ten a second do.
 
         Raises:
             Misuse: the progress is not from 0 to 1, or there is no such status.
@@ -232,15 +232,15 @@ class Context:
         self._host.told("progress", {name: value for name, value in fields.items() if value is not None})
 
     def output(self, piece: Any) -> None:
-        """Streams a piece of output: text is joined with its neighbours, other JSON stands for itself."""
+        """Stream a piece of output: text is joined with its neighbours, other JSON stands for itself."""
         self._host.told("output", {"delta": piece} if isinstance(piece, str) else {"value": piece})
 
     def activity(self, type: str, content: Any) -> None:
-        """Shows an activity, replacing what was shown of that type."""
+        """Show an activity in place of what was shown of that type."""
         self._host.told("activity", {"type": type, "content": content})
 
     def activity_delta(self, type: str, patch: Mapping[str, Any] | list[Mapping[str, Any]]) -> None:
-        """Changes what is shown by one JSON Patch operation or a list of them.
+        """Change the shown activity by one JSON Patch operation or a list of them.
 
         Raises:
             Misuse: it is none.
@@ -261,15 +261,15 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the call was asked to stop, or is another process's by now."""
+        """True if the call was asked to stop, or another process has it by now."""
         return self._host.stopping is not None or self._host.fenced
 
     async def wait_cancelled(self) -> None:
-        """Returns when the call is asked to stop, at once if it was."""
+        """Wait until the call is asked to stop; return at once if it was."""
         await self._host.stopped()
 
     def check(self) -> None:
-        """Ends the tool here if the call was asked to stop; for loops in plain functions."""
+        """End the tool here if the call was asked to stop; for loops in plain functions."""
         self._host.heed()
         if self._host.stopping is not None:
             raise Stopped
@@ -342,11 +342,11 @@ class Context:
         return self._host.authorization(name, method, url, refused)
 
     def call(self, tool: str, args: Any = None) -> Awaitable[Result]:
-        """Runs another tool of the session, through the whole pipeline, as a child of this call."""
+        """Run another tool of the session, through the whole pipeline, as a child of this call."""
         return self._host.child(tool, args)
 
     def schedule(self, key: str, schedule: Schedule) -> Awaitable[str]:
-        """Makes a call of the session later, and returns the id of the schedule; `key` names it within this call.
+        """Make a call of the session later, and return the id of the schedule; `key` names it within this call.
 
         It is written at once. A later pass of this call with the same key finds it, and has nothing made twice. What is
         to be made only if this call succeeds is returned in `Result(schedules=[...])` instead.
@@ -380,7 +380,7 @@ class Context:
         return self._host.has_step(key)
 
     def attach(self, data: bytes) -> str:
-        """Keeps bytes beside the log and returns their id, by which `read_output` and `session.output` read them.
+        """Keep bytes beside the log and return their id, by which `read_output` and `session.output` read them.
 
         They are written with the result of the call.
         """
@@ -389,7 +389,7 @@ class Context:
         return id
 
     def drain(self) -> Awaitable[None]:
-        """Waits while more output is unwritten than the crib's limits allow; for tools that stream a lot."""
+        """Wait while more output is unwritten than the crib's limits allow; for tools that stream a lot."""
         return self._host.drain()
 
 

@@ -154,7 +154,7 @@ class Crib:
 
     @cached_property
     def folders(self) -> Folders:
-        """Where paths of calls start: the workspace (the current folder, unless said) and home."""
+        """The folders in which paths of calls start: the workspace (by default the current folder) and home."""
         from toolcrib.policy.paths import Folders
 
         workspace = Path.cwd() if self._workspace is None else Path(self._workspace).absolute()
@@ -170,7 +170,7 @@ class Crib:
         await self.stop()
 
     async def start(self) -> None:
-        """Opens the store, starts the sources, and takes up what a crash left behind.
+        """Open the store, start the sources, and recover what a crash left behind.
 
         Raises:
             StoreUnavailable, StoreTooNew: the store cannot be used.
@@ -223,7 +223,7 @@ class Crib:
             self.agents.start(self)
 
     async def stop(self, grace: float = 5.0) -> None:
-        """Waits a little for what runs, and leaves the rest to recovery. It is no logout: nothing is ended for it.
+        """Wait a little for running calls, and leave the rest to recovery. It is no logout: no call is ended for it.
 
         The last part of `grace` is for bodies that clean up when they are cancelled. One that does not end even then is
         left behind, and keeps nobody waiting.
@@ -255,7 +255,7 @@ class Crib:
             self.pipeline.threads.shutdown(wait=False, cancel_futures=True)
 
     async def take_over(self, other: Crib) -> None:
-        """Goes on with the sources, declarations, policy and agents of a crib that was made and not started.
+        """Replace sources, declarations, policy and agents by those of a crib that was made and not started.
 
         Sources that both have stay; others are started before they are used, and what is gone stops when its calls have
         ended. What runs goes on with what it began with. All other settings stay as they are.
@@ -276,7 +276,7 @@ class Crib:
             session._policy_changed()
 
     async def _arrange(self, arrangement: Arrangement) -> None:
-        """Goes on with the sources that administrators added, and without those that they disabled.
+        """Add the sources that administrators added, and leave out those that they disabled.
 
         Raises:
             Refused: `conflict`, two tools have one id; nothing was changed.
@@ -285,13 +285,13 @@ class Crib:
         self._retire(await self.registry.arrange(arrangement, self.patience))
 
     async def _prepare(self, sources: Iterable[Source]) -> None:
-        """Gives sources that come while it runs what those of its start have."""
+        """Prepare sources that are added while the crib runs as those of its start were."""
         use_accounts(self.pipeline, self.accounts, sources)
         if not self.registry.pinned and (pins := fingerprints(self, sources)) is not None:
             await self.registry.pin_with(pins)
 
     def share(self) -> None:
-        """Has owners share seats, and bounds what each queues and lets wait, unless limits say otherwise.
+        """Share seats among owners, and bound what each queues and lets wait, unless the limits say otherwise.
 
         A server with keys asks for it.
         """
@@ -300,11 +300,11 @@ class Crib:
 
     @property
     def in_memory(self) -> int:
-        """How many sessions this process holds."""
+        """The number of sessions in the memory of this process."""
         return len(self._session_table)
 
     def sessions_at_hand(self, owner: str | None = None) -> int:
-        """How many of them are somebody's, or of that owner; the crib's own are not counted."""
+        """Return how many sessions are in memory, of all owners or of one; the crib's own are not counted."""
         wanted = OWNER if owner is None else owner
         return sum((session.owner == wanted) is (owner is not None) for session in self._session_table.all())
 
@@ -314,13 +314,13 @@ class Crib:
 
     @property
     def in_flight(self) -> int:
-        """How many calls this process works on."""
+        """The number of calls that this process works on."""
         return len(self._session_table.calls())
 
     # Tools
 
     def add(self, *sources: Any, replace: bool = False) -> None:
-        """Registers more tools; open sessions see them at their next listing.
+        """Register more tools; open sessions see them at their next listing.
 
         Raises:
             Refused: `conflict`, the name is taken.
@@ -334,7 +334,7 @@ class Crib:
         self.catalog.add(tools, replace=replace)
 
     def remove(self, *ids: str) -> None:
-        """Takes tools out at once; their running calls finish, their queued ones end `not_found`.
+        """Remove tools at once; their running calls finish, their queued ones end `not_found`.
 
         Raises:
             Refused: `not_found`, there is no such tool, and none is taken out.
@@ -347,7 +347,7 @@ class Crib:
         self.catalog.remove(ids)
 
     async def accept(self, *ids: str, actor: str) -> list[Tool]:
-        """From now on these tools of untrusted sources are expected to look as they do; without ids all that changed.
+        """Accept how these tools of untrusted sources look now; without ids, all that changed.
 
         Raises:
             Refused: `not_found`, there is no such tool; `invalid_arguments`, nothing is pinned.
@@ -370,7 +370,7 @@ class Crib:
         grants: Mapping[str, Any] | Sequence[str] = (),
         allowed: Sequence[str] | None = None,
     ) -> Session:
-        """Creates a session or restores it; `allowed` is what the caller may open, where that is not everything.
+        """Create or restore a session; `allowed` is what the caller may open, where that is not everything.
 
         Such a caller cannot undo a narrowing: their `grants` are added to those of the session, and namespaces that
         `Session.narrow` took away stay away.
@@ -399,11 +399,11 @@ class Crib:
         return session
 
     async def _attached(self, id: str) -> Session | None:
-        """The session of that id: the open one, else one made from its log."""
+        """Return the session of that id: the open one, else one restored from its log."""
         return await self._session_table.attached(id)
 
     def _at_hand(self, id: str) -> Session | None:
-        """The session of that id, if it is in memory."""
+        """Return the session of that id if it is in memory."""
         return self._session_table.at_hand(id)
 
     def _let_go(self, id: str) -> None:
@@ -412,29 +412,29 @@ class Crib:
             self._session_table.forget(left)
 
     async def _attach(self, row: SessionRow) -> Session:
-        """The session of that row, from memory or else made from its log."""
+        """Return the session of that row, from memory or else restored from its log."""
         return await self._session_table.attach(row)
 
     async def _refresh(self, session: Session, revision: int) -> None:
-        """Takes in what others did to a session since it was last looked at."""
+        """Apply what other processes did to a session since the last look."""
         await self._session_table.refresh(session, revision)
 
     async def _renew(self, session: Session) -> None:
-        """Takes in what others did to a session, and to its state, up to now."""
+        """Apply what other processes did to a session and its state, up to now."""
         await self._session_table.renew(session)
 
     def _changed_elsewhere(self, id: str) -> None:
-        """Another node changed what belongs to a session itself, its namespaces say; with "" any may have changed."""
+        """Note that another node changed a session itself, its namespaces for example; "" stands for any session."""
         self._session_table.changed_elsewhere(id)
 
     async def sessions(
         self, owner: str | None = None, *, limit: int = 100, before: SessionRow | None = None
     ) -> list[SessionRow]:
-        """Sessions, the last used first, without the crib's own; `before`, the last of a page, pages on."""
+        """Return sessions, the last used first, without the crib's own; `before`, the last of a page, pages on."""
         return await sessions_of(self.store, owner, limit=limit, before=before)
 
     async def export_session(self, id: str) -> AsyncIterator[bytes]:
-        """A session as lines of JSON, with its log, large values and cursors and a checksum; it is not changed.
+        """Export a session as lines of JSON with its log, large values, cursors and a checksum; it is not changed.
 
         Raises:
             Refused: `not_found`.
@@ -449,7 +449,7 @@ class Crib:
     async def import_session(
         self, lines: Iterable[bytes], *, id: str | None = None, owner: str | None = None
     ) -> SessionRow:
-        """Makes a session of what was exported, under its own id and owner or under others, once all was checked.
+        """Import an exported session, under its own id and owner or others, after all of it was checked.
 
         Whoever may do this writes a log: it is for who looks after the crib.
 
@@ -461,7 +461,7 @@ class Crib:
         return row
 
     async def delete_session(self, id: str, *, actor: str, force: bool = False) -> SessionDeleted:
-        """Deletes a session with all that is its, and leaves a tombstone; with `force` what runs in it is stopped.
+        """Delete a session and everything in it, and leave a tombstone; `force` stops what runs in it.
 
         Raises:
             Refused: `not_found`; `conflict`, calls run in it.
@@ -478,11 +478,11 @@ class Crib:
         return stone
 
     async def deleted_sessions(self, owner: str | None = None) -> list[SessionDeleted]:
-        """What is left of the sessions that were deleted."""
+        """Return the tombstones of deleted sessions."""
         return await archive.tombstones(self.store, owner)
 
     async def questions(self, owner: str | None = None) -> list[Question]:
-        """What is open in all sessions, or in those of one owner."""
+        """Return the open questions of all sessions, or of those of one owner."""
         return await open_questions(self.store, owner)
 
     # Scheduled calls
@@ -490,7 +490,7 @@ class Crib:
     async def schedule(
         self, session: str, tool: str, args: Any = None, **times: Unpack[ScheduleKeywords]
     ) -> ScheduleEntry:
-        """Makes a call later in a session, with the rights of that session; see `Session.schedule`.
+        """Make a call later in a session, with the rights of that session; see `Session.schedule`.
 
         Raises:
             Refused: `not_found`, there is no such session; or what `Session.schedule` refuses.
@@ -502,11 +502,11 @@ class Crib:
         return await attached.schedule(tool, args, **times)
 
     async def schedules(self, owner: str | None = None) -> list[ScheduleEntry]:
-        """The calls that wait for their time in all sessions, or in those of one owner, the first due first."""
+        """Return the calls that wait for their time in all sessions, or in those of one owner, the first due first."""
         return await schedules.pending(self.store, owner=owner)
 
     async def cancel_schedule(self, id: str) -> bool:
-        """Ends a schedule of whatever session: it makes no more calls. False where it was over.
+        """End a schedule of any session; return False if it had ended.
 
         Raises:
             Refused: `not_found`.
@@ -520,17 +520,17 @@ class Crib:
     # What happens by itself
 
     async def _look_for_expiry(self) -> None:
-        """Sets the timer also for what another process let wait, which may be gone by now."""
+        """Set the timer also for calls that another process suspended, since that process may be gone."""
         await self._expiry.look()
 
     async def _expire(self) -> None:
-        """Ends what waited too long, and sets the timer for the next."""
+        """End calls that waited too long, and set the timer for the next one."""
         await self._expiry.expire()
 
     async def sweep(self, *, dry_run: bool = False) -> int:
-        """Deletes sessions that were not used for the retention time; how many."""
+        """Delete sessions that were not used for the retention time; return how many."""
         return await self._sweeper.sweep(dry_run=dry_run)
 
     async def _sweep_sometimes(self) -> None:
-        """Sweeps if the last time was an hour ago."""
+        """Sweep if the last time was an hour ago."""
         await self._sweeper.sometimes()

@@ -63,6 +63,9 @@ class DuplicateStep(ToolcribError):
 class StoreError(ToolcribError):
     """The store could not do its work."""
 
+    in_doubt: bool = False
+    """Whether the write may have been done all the same."""
+
 
 class StoreUnavailable(StoreError):
     """The store is away, locked or full; nothing of the write was kept, unless `in_doubt`.

@@ -111,7 +111,7 @@ class Session(Lists):
 
     @property
     def namespaces(self) -> tuple[str, ...]:
-        """What is open in it now; `reach` is all that ever was, and `ceiling` what narrowing left."""
+        """The namespaces that are open now; `reach` has all that ever were, `ceiling` those that narrowing left."""
         return self._namespaces
 
     @namespaces.setter
@@ -127,7 +127,7 @@ class Session(Lists):
 
     @property
     def _view(self) -> CatalogView:
-        """The tools it may use, as of now."""
+        """The tools that the session may use now."""
         if self._cached_view is None or self._version != self.crib.catalog.version:
             self._version = self.crib.catalog.version
             shared, client = self.crib.catalog.view(self.namespaces, self.owner), self.client_tools
@@ -135,11 +135,11 @@ class Session(Lists):
         return self._cached_view
 
     def tools(self) -> list[Tool]:
-        """The tools it may use, sorted by id."""
+        """Return the tools that the session may use, sorted by id."""
         return list(self._view.tools)
 
     def tool(self, name: str) -> Tool | None:
-        """The tool of that id, unambiguous bare name, or name shown to a model."""
+        """Return the tool with that id, unambiguous bare name, or name shown to a model."""
         if self._model_names is not None:
             name = self._model_names.get(name, name)
         view = self._cached_view
@@ -149,14 +149,14 @@ class Session(Lists):
         return view.names.get(name)
 
     def sees(self, tool: Tool) -> bool:
-        """Whether that very tool is open to this session."""
+        """True if exactly this tool is open to the session."""
         view = self._cached_view
         if view is None or self._version != self.crib.catalog.version:
             view = self._view
         return view.names.get(tool.id) is tool
 
     def model_tools(self) -> dict[str, Tool]:
-        """The tools by the names a model sees; a name never changes its meaning while the session lives."""
+        """Return the tools by the names that a model sees; a name never changes its meaning while the session lives."""
         known = self._model_names = self._model_names if self._model_names is not None else {}
         ids = {id: name for name, id in known.items()}
         for name, tool in self._named(known):
@@ -167,7 +167,7 @@ class Session(Lists):
         return {ids[tool.id]: tool for tool in offered if not self.policy.hides(tool, self)}
 
     async def offer(self, tools: Iterable[Tool | Mapping[str, Any]]) -> None:
-        """Tools that the client runs itself; they live in namespace `client` and are kept with the session."""
+        """Declare tools that the client runs itself; they live in namespace `client` and are kept with the session."""
         offered = await client_tools.offered(tools)
         async with self._lock:
             self.client_tools = offered
@@ -176,19 +176,19 @@ class Session(Lists):
             await self._log(ToolsChanged(self.names(), client))
 
     def names(self) -> list[str]:
-        """The ids of its tools."""
+        """Return the ids of the tools of the session."""
         ids = [tool.id for tool in self._view.tools]
         self._note_tools(ids)
         return ids
 
     def _note_tools(self, ids: Iterable[str]) -> None:
-        """Keeps a list of its tools that its log has, if one of them is new."""
+        """Remember a list of tools from the log if one of them is new."""
         if not self._listed.issuperset(ids):
             self._tool_lists.append(list(ids))
             self._listed.update(ids)
 
     def _named(self, known: Mapping[str, str]) -> Iterator[tuple[str, Tool]]:
-        """Its tools as they were named when they came, beside which others, so that a restart renames none."""
+        """Yield the tools under the names that they got when they came, so that a restart renames none."""
         lists, self._tool_lists = self._tool_lists, []
         tools = {tool.id: tool for tool in self._view.tools}
         for ids in lists:
@@ -197,21 +197,21 @@ class Session(Lists):
         yield from self._view.model_names(known).items()
 
     def _refresh(self) -> None:
-        """Its tools are looked up anew."""
+        """Look the tools up again."""
         self._cached_view = None
 
     @property
     def _left_by_owner(self) -> bool:
-        """Whether it is being closed or was, here or by another process, and was not opened since."""
+        """True if the session is being closed or was closed, by any process, and not opened since."""
         return self.closing or self.shut
 
     def _renewed(self) -> bool:
-        """Looks its tools up anew; whether they are others than before."""
+        """Look the tools up again; return True if they changed."""
         before, self._cached_view = self._cached_view, None
         return before is None or before.tools != self._view.tools
 
     def _recall(self, event: Event) -> None:
-        """Takes an event of its own past, once."""
+        """Apply an event of the log of the session, once."""
         if event.seq <= self.seen:
             return
         self.seen = event.seq
@@ -238,13 +238,13 @@ class Session(Lists):
                 self.client_tools = self.client_tools if client is None else client_tools.recalled(client)
 
     def _take_logout(self) -> None:
-        """A logout began, here or in another process."""
+        """Note that a logout began, here or in another process."""
         self.shut = True
         if self.crib.agents is not None and self.driver is not None:
             self.crib.agents.leave(self)
 
     def _take_rights(self, rights: Opened | NamespacesChanged) -> None:
-        """Takes what is open from an event that says so."""
+        """Take over namespaces and grants from an event."""
         self.namespaces = tuple(rights.namespaces)
         self._note_tools(rights.tools)
         self.grants = self.grants if rights.grants is None else tuple(rights.grants)
@@ -254,33 +254,33 @@ class Session(Lists):
 
     @property
     def policy(self) -> Policy:
-        """What judges its calls: the crib's policy, narrowed by its grants, widened by what a person approved."""
+        """The policy of its calls: that of the crib, narrowed by its grants, widened by what a person approved."""
         if self.judge is None:
             self.judge = permissions.compose(self)
         return self.judge
 
     def _policy_changed(self) -> None:
-        """Has the crib's policy of now judge its next call."""
+        """Use the current policy of the crib from the next call on."""
         self.judge = None
         self._refresh()
 
     @property
     def folders(self) -> Any:
-        """Where the paths of its calls start."""
+        """The folders in which the paths of its calls start."""
         return self.crib.folders
 
     def _approved(self, offer: str) -> None:
-        """A person allowed more calls like one."""
+        """Take an offer that a person accepted: calls like that one are allowed from now on."""
         if offer not in self.offers:
             self.offers, self.judge = (*self.offers, offer), None
 
     @property
     def findings(self) -> list[Finding]:
-        """Its grants that match nothing: they are of families that no tool needs."""
+        """Findings about grants that match nothing, since no tool needs capabilities of their family."""
         return permissions.findings_of(self.grants, self.crib, self.client_tools)
 
     def why(self, tool: str, args: Any = None, *, agent: str | None = None) -> Any:
-        """The verdict on a call without making it, with every grant, segment and rule that was looked at.
+        """Return the verdict on a call without making it, with every grant, segment and rule that was considered.
 
         For an `agent` of the crib it also says where each value was seen, up to the last call of an agent.
 
@@ -290,7 +290,7 @@ class Session(Lists):
         return permissions.why(self, tool, args, agent)
 
     async def _trace_origins(self, instructions: str | None = None) -> None:
-        """Takes in what its log says of where values come from, up to now."""
+        """Read from the log where values come from, up to now."""
         if self.origin_log is None:
             from toolcrib._session.origin_log import OriginLog
 
@@ -298,7 +298,7 @@ class Session(Lists):
         await self.origin_log.catch_up(instructions)
 
     async def narrow(self, *, namespaces: Sequence[str] | None = None, grants: Any = None) -> None:
-        """Takes rights away, in every process from the next call on. To give more, open the session anew.
+        """Take rights away, in every process from the next call on. To give more, open the session again.
 
         Raises:
             Refused: `denied`, it would open something; `too_large`, there would be too many grants;
@@ -316,7 +316,7 @@ class Session(Lists):
     # Calls
 
     async def call(self, tool: str, args: Any = None, **options: Unpack[CallKeywords]) -> Result:
-        """Calls a tool and waits for its result, however long it takes. A background tool answers at once with its id.
+        """Call a tool and wait for its result, however long it takes. A background tool answers at once with its id.
 
         Options: `by`, `label`, `provider_id`, `key`, `background`, `wake`, `turn`, `run`, `agent`, `timeout_s`,
         `cancel_on_disconnect`. Whatever happens inside the call is in the result; nothing is raised.
@@ -327,7 +327,7 @@ class Session(Lists):
         return live.result or await self._outcome(live)
 
     async def _accept(self, request: CallRequest, caller: Caller = NOBODY) -> LiveCall:
-        """What the store cannot take is told to the caller of the call; nothing of it was accepted."""
+        """Accept a call; one that the store does not take has ended with that failure."""
         try:
             moved = self.crib.moved
             if self.news != self.known or (moved is not None and self.moved != moved()):
@@ -338,7 +338,7 @@ class Session(Lists):
             return LiveCall.untaken(request, error)
 
     async def submit(self, tool: str, args: Any = None, **options: Unpack[CallKeywords]) -> Call:
-        """Accepts a call durably and returns at once; follow it with `events(call=...)` or wait with `result`."""
+        """Accept a call durably and return at once; follow it with `events(call=...)` or wait with `result`."""
         live = await self._submit(self._request(tool, args, options))
         assert live.row is not None
         if live.row.id == live.id:
@@ -346,7 +346,7 @@ class Session(Lists):
         return (await self.history(live.row)).call()
 
     async def _submit(self, request: CallRequest) -> LiveCall:
-        """Accepts a call durably; its row is that of another call where the key was used before."""
+        """Accept a call durably; return the row of the earlier call if its key was used before."""
         moved = self.crib.moved
         if self.news != self.known or (moved is not None and self.moved != moved()):
             await self.crib._renew(self)
@@ -354,7 +354,7 @@ class Session(Lists):
         return await self.pipeline.accept(request, DURABLE)
 
     async def schedule(self, tool: str, args: Any = None, **times: Unpack[ScheduleKeywords]) -> ScheduleEntry:
-        """Makes a call later: `after` so many seconds, `at` a time, `when` a call ends, or by `cron`. It is durable.
+        """Make a call later: `after` so many seconds, `at` a time, `when` a call ends, or by `cron`. It is durable.
 
         It is looked at now, so that what could never run is refused, and again when its time comes, with the rights
         that the session has by then. `cancel_schedule` ends it; `result` of its id waits for the first call.
@@ -372,16 +372,16 @@ class Session(Lists):
         return await schedules.made(self, wanted, options)
 
     async def _schedule_for(self, maker: LiveCall, wanted: Schedule, key: str) -> str:
-        """A call that another call wants to be made later."""
+        """Schedule a call for another call."""
         options = schedules.options_of(maker, wanted, key)
         return (await schedules.schedule(self, wanted, options, maker)).id
 
     async def schedules(self) -> list[ScheduleEntry]:
-        """The calls that wait for their time, the first due first."""
+        """Return the calls that wait for their time, the first due first."""
         return await schedules.pending(self.crib.store, self.id)
 
     async def cancel_schedule(self, id: str) -> bool:
-        """Ends a schedule: it makes no more calls, and what it has made goes on. False where it was over.
+        """End a schedule; calls that it has made go on. Return False if it had ended.
 
         Raises:
             Refused: `not_found`.
@@ -397,7 +397,7 @@ class Session(Lists):
         id: str | None = None,
         origin: Origin = TOP,
     ) -> CallRequest:
-        """A call that nobody has looked at yet."""
+        """Return the request of a call, before admission."""
         problem: BadArguments | None = None
         try:
             if type(args) is dict and _FLAT.issuperset(map(type, args.values())):
@@ -412,25 +412,25 @@ class Session(Lists):
         return CallRequest(self, id, name, arguments, self.pipeline.clock.now(), options, origin, problem)
 
     async def _call_child(self, parent: CallHost, tool: str, args: Any) -> Result:
-        """A call made by another call."""
+        """Make a call for another call."""
         return await children.call_child(self, parent, tool, args)
 
     @property
     def _lock(self) -> asyncio.Lock:
-        """Held while what belongs to the session itself is changed or looked up."""
+        """The lock held while the session itself is changed or looked up."""
         if self._cached_lock is None:
             self._cached_lock = asyncio.Lock()
         return self._cached_lock
 
     @property
     def _awaited(self) -> RemoteResults:
-        """The ends of calls that others may run."""
+        """The results of calls that other processes may run."""
         if self._cached_results is None:
             self._cached_results = RemoteResults(self.crib, self.id)
         return self._cached_results
 
     async def _outcome(self, live: LiveCall) -> Result:
-        """The result of a call that was accepted here; waits until it is done."""
+        """Wait until a call that was accepted here is done, and return its result."""
         try:
             await live.ended()
             return live.result or await self._outcome_elsewhere(live)
@@ -440,7 +440,7 @@ class Session(Lists):
             raise
 
     async def _outcome_elsewhere(self, live: LiveCall) -> Result:
-        """The result of a call that ended in another process, or that waited in between."""
+        """Return the result of a call that ended in another process, or that was suspended in between."""
         if live.outcome is None:
             return await self.result(live.id if live.row is None else live.row.id)
         event = await live.outcome
@@ -456,7 +456,7 @@ class Session(Lists):
         await cancellation.stop(self, await self._row(call), failure)
 
     async def result(self, call: str) -> Result:
-        """The result of a call; waits until it is done.
+        """Wait until a call is done, and return its result.
 
         Raises:
             Refused: `not_found`, this session has no such call.
@@ -471,7 +471,7 @@ class Session(Lists):
         return result(event.data)
 
     async def _row(self, call: str) -> Row:
-        """The index row of a call of this session.
+        """Return the row of a call of this session in the index.
 
         Raises:
             Refused: `not_found`.
@@ -482,20 +482,20 @@ class Session(Lists):
         return row
 
     async def status(self, call: str) -> Entry:
-        """Where a call stands."""
+        """Return the status of a call."""
         return (await self.history(await self._row(call))).entry()
 
     async def look(self, call: str) -> tuple[Entry, Any, float]:
-        """The same, with its last output and the time of now."""
+        """Return the status of a call with its last output and the current time."""
         history = await self.history(await self._row(call))
         return history.entry(), history.last_output, self.pipeline.clock.now()
 
     async def progress(self) -> list[dict[str, Any]]:
-        """How far its calls are, as a tree of nodes `tool-call-progress.v1`."""
+        """Return the progress of its calls as a tree of nodes `tool-call-progress.v1`."""
         return progress(self.id, [event async for event in self.events(follow=False)])
 
     async def output(self, id: str, offset: int = 0, limit: int = 64 * 1024) -> str:
-        """A piece of an output that was too large for its result.
+        """Return a part of an output that was too large for its result.
 
         Raises:
             Refused: `not_found`.
@@ -506,7 +506,7 @@ class Session(Lists):
         return kept[offset : offset + limit].decode("utf-8", "replace")
 
     async def file(self, id: str) -> bytes:
-        """The bytes of a file of a message or result, by the `output` of its block.
+        """Return the bytes of a file of a message or result, by the `output` of its block.
 
         Raises:
             Refused: `not_found`.
@@ -517,13 +517,13 @@ class Session(Lists):
         return kept
 
     async def _kept(self, id: str) -> bytes | None:
-        """What is kept under the digest of its bytes; secrets and definitions of agents have other ids."""
+        """Return bytes that are kept under their digest; secrets and definitions of agents have other ids."""
         return await self.crib.store.kept(self.id, id) if is_digest(id) else None
 
     # Events
 
     async def events(self, after: int = 0, call: str | None = None, *, follow: bool = True) -> AsyncIterator[Event]:
-        """Replays what is past `after`, then follows; with `call` only its events, ending right after its `done`.
+        """Replay the events after `after`, then follow; with `call` only its events, ending right after its `done`.
 
         One that ended `unknown` and was settled by whoever ran it ends after that.
         """
@@ -551,7 +551,7 @@ class Session(Lists):
                 return
 
     async def _see(self, event: Event) -> None:
-        """Who has seen the end of a call finds what it changed, wherever it ran."""
+        """Read the state again if a call that ended or waits has changed it."""
         if event.kind not in (Done.kind, Waiting.kind) or not isinstance(event.data, STATEFUL):
             return
         state = event.data.state
@@ -559,21 +559,21 @@ class Session(Lists):
             await self._reload_state()
 
     async def _log(self, data: EventData) -> None:
-        """Appends an event that concerns the session itself."""
+        """Append an event that concerns the session itself."""
         write = Write(self.id, [draft(self.pipeline.clock.now(), None, data)])
         write.on_late = _nothing  # who is told that it failed does it again, which does no harm
         await self.crib.store.commit(write)
 
     async def notice(self, text: str, **more: Any) -> None:
-        """A line for people: shown in every stream, never to the model."""
+        """Write a line for people, shown in every stream and never to the model."""
         await self._log(Notice(text, more))
 
     async def error(self, text: str, **more: Any) -> None:
-        """A line for people and for the model, which reads it before it is asked next."""
+        """Write a line for people and for the model, which reads it with its next request."""
         await self._log(ErrorNotice(text, more))
 
     async def set_user(self, state: Mapping[str, Any]) -> None:
-        """What the client says of its user; tools see it as `ctx.user`. It gives no rights.
+        """Keep what the client says of its user; tools see it as `ctx.user`. It gives no rights.
 
         Raises:
             Refused: `too_large`, more than 8 KB.
@@ -590,7 +590,7 @@ class Session(Lists):
         mode: str | None = None,
         key: str | None = None,
     ) -> Any:
-        """A message to the agent of the session; returns when its run is over, or waits for somebody.
+        """Send a message to the agent of the session; return when its run is over, or waits for somebody.
 
         It is a text, or a list of texts and blocks: `["What is this?", block("image", data=png)]`. `agent` is who
         answers from now on; `mode` is `followup`, `steer`, `collect` or `interrupt`.
@@ -606,13 +606,13 @@ class Session(Lists):
     # Questions
 
     async def questions(self) -> list[Question]:
-        """What is open, in order of acceptance."""
+        """Return the open questions, in the order in which their calls were accepted."""
         rows = await self.crib.store.calls(self.id, ("waiting",), limit=100_000)
         questions = [(await self.history(row)).question for row in rows]
         return [question for question in questions if question is not None]
 
     async def answer(self, question: str, action: str, value: Any = None, **more: Unpack[AnswerKeywords]) -> Answer:
-        """Answers a question: `accept`, `decline`, `cancel`, or `fail`; by `actor`, with an idempotency `key`.
+        """Answer a question: `accept`, `decline`, `cancel`, or `fail`; by `actor`, with an idempotency `key`.
 
         More: `arguments` (edited), `reason`, `actor`, `key`, `scope`.
 
@@ -627,34 +627,34 @@ class Session(Lists):
     # State
 
     def _changed_state(self, commit: StateRecord, call: str) -> None:
-        """Applies what was just committed, unless a reload already brought it."""
+        """Apply changes of state that were just committed, unless a reload already brought them."""
         self.state.replay(commit, call)
 
     async def end_run(self, run: str) -> None:
-        """Says that a run is over: what lived for it goes."""
+        """End a run: drop what was kept for it."""
         await self._log(RunEnded(run))
         self.state.end(run)
 
     async def _reload_state(self) -> None:
-        """Takes from the log what others changed."""
+        """Read from the log what other processes changed in the state."""
         await self.crib._session_table.fold_state(self)
 
     # Bounds
 
     def _remember_outcome(self, live: LiveCall, outcome: Result) -> None:
-        """Counts calls that come again with the same outcome."""
+        """Count repeated calls with the same outcome."""
         loops = self.loops or RepeatedCalls()
         self.loops = loops if loops.note(live, outcome) else None
 
     def _calls_in_turn(self, turn: str) -> int:
-        """How many calls that model turn has made, this one included."""
+        """Return how many calls the model turn has made, this one included."""
         self._turn = (turn, self._turn[1] + 1 if self._turn[0] == turn else 1)
         return self._turn[1]
 
     # Stopping
 
     async def cancel(self, call: str) -> bool:
-        """Stops a call and returns when it has its `done`; whether there was something to stop.
+        """Stop a call and wait for its `done`; return False if there was nothing to stop.
 
         Raises:
             Refused: `not_found`.
@@ -671,7 +671,7 @@ class Session(Lists):
         return await cancellation.stop(self, row, Failure("cancelled", text))
 
     async def _ended(self, live: LiveCall) -> None:
-        """Returns when a call that was stopped has its end; raises where the store does not answer."""
+        """Wait for the end of a call that was stopped; raise if the store does not answer."""
         ended = asyncio.ensure_future(live.ended())
         try:
             while not (await asyncio.wait({ended}, timeout=LOOK_S))[0]:
@@ -682,7 +682,7 @@ class Session(Lists):
     async def settle(
         self, call: str, happened: bool, data: Any = None, *, reason: str | None = None, actor: str = ""
     ) -> None:
-        """Says what came of a call that ended `unknown`, for somebody who looked.
+        """Settle a call that ended `unknown`, for somebody who looked what came of it.
 
         Raises:
             Refused: `not_found`; `conflict`, what came of it is known.
@@ -690,7 +690,7 @@ class Session(Lists):
         await settlement.settle(self, call, happened, data, reason, actor or self.owner)
 
     async def interrupt(self, *, background: bool = False) -> int:
-        """Stops the calls that run or wait in the foreground, or all; how many."""
+        """Stop the calls that run or wait in the foreground, or all; return how many."""
         await self._log(Interrupted(background))
         halted = None if self.crib.agents is None else self.crib.agents.halt(self)
         calls = [live for live in reversed(self.live.values()) if background or not await self._behind(live)]
@@ -713,7 +713,7 @@ class Session(Lists):
         return count
 
     async def _behind(self, live: LiveCall) -> bool:
-        """Whether a call runs in the background, or was made by one that does, on whichever node."""
+        """True if a call runs in the background, or was made by one that does, on any node."""
         top = live.top
         above = None if top.background or top.parent_id is None else await self.crib.store.call(top.parent_id)
         while above is not None and not above.background and above.parent is not None:
@@ -721,7 +721,7 @@ class Session(Lists):
         return top.background or (above is not None and above.background)
 
     async def _elsewhere(self) -> list[Row]:
-        """Its calls that wait for somebody, and those that are not run by this process."""
+        """Return the calls that wait for an answer, and those that other processes run."""
         store = self.crib.store
         rows = await store.calls(self.id, ("waiting", "queued", "running"), limit=100_000)
         rows = [row for row in rows if row.id not in self.live]
@@ -732,7 +732,7 @@ class Session(Lists):
         return [row for row in rows if row.state == "waiting" or alive.get(row.worker or "", False)]
 
     async def close(self, timeout: float = 30.0) -> Closed:
-        """Logs out: waits for what runs, ends the rest at the timeout, and lets go of all memory. Nothing is lost.
+        """Log out: wait for running calls, end the rest at the timeout, and free the memory. Nothing is lost.
 
         Raises:
             Refused: `invalid_arguments`, the timeout is not within 0 to 3600 s.
@@ -757,7 +757,7 @@ class Session(Lists):
             self.crib._session_table.forget(self)
 
     async def left(self) -> None:
-        """Returns when a logout that is under way is over, however it ended."""
+        """Wait until a logout that is under way is over, however it ends."""
         if self._closing is not None:
             await asyncio.wait([self._closing])
 

@@ -80,7 +80,7 @@ async def answer(  # noqa: PLR0913 - the fields of an answer
 async def _apply(
     session: SessionPort, live: LiveCall, row: Row, question: Question, answer: Answer, edited: Admitted | None = None
 ) -> Answer:
-    """The call goes on, or ends."""
+    """Write a checked answer and let the call go on, or end it."""
     if edited is not None:
         live.admit(edited)
     event = _told(Answered, _shown(live, answer))
@@ -96,7 +96,7 @@ async def _apply(
 
 
 async def _endorse(session: SessionPort, live: LiveCall, row: Row, answer: Answer) -> Answer:
-    """One of several who have to agree has; of two who do so at once, one sees that all have."""
+    """Record that one of several approvers has agreed; of two who agree at once, one sees that all have."""
     endorsed = draft(answer.at, row.id, _told(Endorsed, _shown(live, answer)))
     write = lifecycle.endorse(row, [endorsed])
     write.on_late = live.pipeline.later(lambda: _complete(session, live, answer))
@@ -105,7 +105,7 @@ async def _endorse(session: SessionPort, live: LiveCall, row: Row, answer: Answe
 
 
 async def _complete(session: SessionPort, live: LiveCall, answer: Answer) -> Answer:
-    """Lets the call go on if all have agreed by now."""
+    """Let the call go on if all approvers have agreed by now."""
     row, history = await _asked(session, answer.question)
     question = history.questions[answer.question]
     waits = row.state == "waiting" and row.question == question.id
@@ -116,7 +116,7 @@ async def _complete(session: SessionPort, live: LiveCall, answer: Answer) -> Ans
 
 
 def _first(history: History, answer: Answer) -> Answer | None:
-    """What was answered before, by all together or, where several have to agree, by this one.
+    """Return the earlier answer: of all together or, where several have to agree, of this approver.
 
     Who agreed may think better of it as long as others have to agree.
     """
@@ -128,13 +128,13 @@ def _first(history: History, answer: Answer) -> Answer | None:
 
 
 async def _again(session: SessionPort, live: LiveCall, question: Question, first: Answer, answer: Answer) -> Answer:
-    """The same answer once more; where a crash came between the last yes and what follows, it follows now."""
+    """Take a repeated answer; where a crash came between the last yes and what follows, go on from there."""
     first = _repeated(live, first, answer)
     return await _complete(session, live, first) if first.actor in question.approved_by else first
 
 
 async def escalate(session: SessionPort, row: Row) -> bool:
-    """Has others asked as well where too few agreed for a while; False where the question's time is over."""
+    """Ask further approvers where too few agreed in time; return False if the question has expired."""
     history, now = await session.history(row), session.pipeline.clock.now()
     question = history.question
     if question is None or now >= question.expires_at:
@@ -148,7 +148,7 @@ async def escalate(session: SessionPort, row: Row) -> bool:
 
 
 async def _asked(session: SessionPort, question: str) -> tuple[Row, History]:
-    """A question's id begins with the id of its call; a foreign one is as unknown as one that never was."""
+    """Return the row and history of a question's call, with whose id that of the question begins."""
     row = await session.crib.store.call(question.rpartition("-")[0])
     if row is None or row.session != session.id:
         raise Refused("not_found", f"No such question: {question}")
@@ -190,7 +190,7 @@ def _given(  # noqa: PLR0913 - the fields of an answer
 
 
 def _repeated(live: LiveCall, first: Answer, answer: Answer) -> Answer:
-    """The first answer to the same question, if this is the same one again."""
+    """Return the first answer if this one repeats it, or refuse this one."""
     if answer.key == first.key and answer.arguments is not None and first.arguments is not None:
         admission = None if live.tool is None else live.pipeline.admission.explain(_edited(live, answer))
         if isinstance(admission, Admitted):
@@ -203,7 +203,7 @@ def _repeated(live: LiveCall, first: Answer, answer: Answer) -> Answer:
 
 
 def _may_be(live: LiveCall, first: Answer, answer: Answer) -> bool:
-    """Whether an answer with the key of the first is that one, as far as can be told when the secrets are gone."""
+    """True if an answer with the key of the first one repeats it, as far as can be told once its secrets are gone."""
     history, row = live.history, live.row
     if row is None or row.state != "done" or history is None or not history.accepted.secret:
         return False
@@ -212,7 +212,7 @@ def _may_be(live: LiveCall, first: Answer, answer: Answer) -> bool:
 
 
 async def _second(session: SessionPort, question: str, answer: Answer) -> Answer:
-    """Somebody else was quicker, perhaps the same answerer with the same answer."""
+    """Handle an answer that came second: it repeats the first one, or is refused."""
     row, history = await _asked(session, question)
     first = _first(history, answer)
     if first is None:
@@ -221,7 +221,7 @@ async def _second(session: SessionPort, question: str, answer: Answer) -> Answer
 
 
 async def _checked(live: LiveCall, question: Question, answer: Answer) -> tuple[Answer, Admitted | None]:
-    """What does not fit is refused to the answerer. With edited arguments, the call as it may run now."""
+    """Refuse an answer that does not fit; return the call as it may run now if its arguments were edited."""
     edited = None
     if answer.arguments is not None:
         if question.resume != "run":
@@ -242,7 +242,7 @@ async def _checked(live: LiveCall, question: Question, answer: Answer) -> tuple[
 
 
 def _edited(live: LiveCall, answer: Answer) -> CallRequest:
-    """The request with edited arguments. A mask where a secret stood means that it stays."""
+    """Return the request with edited arguments; a mask in the place of a secret keeps the secret."""
     if live.tool is None:
         raise Refused("not_found", f"Unknown tool: {live.name}", "answer without changed arguments")
     arguments: Any = answer.arguments
@@ -252,14 +252,14 @@ def _edited(live: LiveCall, answer: Answer) -> CallRequest:
 
 
 def _unfit(rejected: Rejected) -> Refused:
-    """New arguments are looked at as those of a new call are; an ask is settled by who edited them."""
+    """Return the refusal of edited arguments, for whoever edited them."""
     if rejected.verdict is not None:
         return Refused("denied", f"The changed arguments are not allowed: {rejected.failure.message}", OPEN)
     return Refused("invalid_arguments", f"The changed arguments do not fit: {rejected.failure.message}", OPEN)
 
 
 def _shown(live: LiveCall, answer: Answer) -> Answer:
-    """An answer as the log may show it: without secret arguments, but for a value that the tool is to get."""
+    """Return an answer as the log may show it: without secrets, but for a value that the tool is to get."""
     if not live.secrets:
         return answer
     question = None if live.history is None else live.history.questions.get(answer.question)
@@ -268,7 +268,7 @@ def _shown(live: LiveCall, answer: Answer) -> Answer:
 
 
 def _told(kind: type[Answered], answer: Answer) -> Answered:
-    """An answer as an event says it."""
+    """Return the answer in the form of its event."""
     return kind(
         question=answer.question,
         action=answer.action,
@@ -282,7 +282,7 @@ def _told(kind: type[Answered], answer: Answer) -> Answered:
 
 
 def _ending(live: LiveCall, question: Question, answer: Answer) -> Result | None:
-    """The result of a call that ends with its answer; None for one that goes on."""
+    """Return the result of a call that ends with its answer; None for one that goes on."""
     if question.resume == "pass_any":
         return None
     if answer.action == "decline":
@@ -300,7 +300,7 @@ def _ending(live: LiveCall, question: Question, answer: Answer) -> Result | None
 async def _write_on(
     session: SessionPort, live: LiveCall, row: Row, events: list[Draft], answer: Answer, edited: Admitted | None
 ) -> bool:
-    """The call is queued again, durably, and then runs here; False where it waits no more."""
+    """Queue the call again, durably, and run it here; return False if it no longer waits."""
     pipeline = live.pipeline
     write = lifecycle.resume(row, pipeline.worker if pipeline.engine is None else None, events)
     if live.shown is not None and answer.arguments is not None:
@@ -316,7 +316,7 @@ async def _write_on(
 async def _answered(
     session: SessionPort, live: LiveCall, resumed: Write, answer: Answer, edited: Admitted | None
 ) -> None:
-    """The answer is written: the call goes on, here or wherever there is room."""
+    """Let the call go on after its answer was written, here or wherever there is room."""
     assert live.history is not None
     answered = next((data for *_, data in resumed.events if isinstance(data, Answered)), None)
     live.history.take(answer, None if answered is None else answered.resolved)
@@ -324,7 +324,7 @@ async def _answered(
 
 
 async def take_on(session: SessionPort, live: LiveCall, resumed: Write, admission: Admitted | None = None) -> None:
-    """A call that was queued again goes on: here, or where the engine finds room for it."""
+    """Run a call that was queued again: here, or where the engine finds room for it."""
     row, engine = resumed.row, live.pipeline.engine
     assert row is not None
     live.stand(row)
@@ -335,12 +335,12 @@ async def take_on(session: SessionPort, live: LiveCall, resumed: Write, admissio
 
 
 def _kept(call: str, edit: Answer | None) -> str:
-    """Where arguments are kept that hold a secret: as given, or as the last approver left them."""
+    """Return the key under which arguments with a secret are kept: the original ones, or those of the last approver."""
     return secret_id(call, "" if edit is None else edit.key)
 
 
 async def _secrets(session: SessionPort, row: Row, history: History) -> tuple[bytes | None, SealedValue | None]:
-    """The arguments of a call that were kept apart from the log, or why they cannot be read here."""
+    """Return the arguments of a call that were kept apart from the log, or why they cannot be read here."""
     if not history.accepted.secret and history.edit is None:  # an approver may have put in what was no secret before
         return None, None
     try:
@@ -354,7 +354,7 @@ async def _secrets(session: SessionPort, row: Row, history: History) -> tuple[by
 async def revive(
     session: SessionPort, row: Row, history: History, on_end: Callable[[LiveCall], None] | None = None
 ) -> LiveCall:
-    """A call of the log as a call in flight again, with the tool of now; `on_end` where an engine brought it."""
+    """Make a call in flight of one of the log, with the current tool; `on_end` is for one that an engine brought."""
     accepted, pipeline = history.accepted, session.pipeline
     kept, problem = await _secrets(session, row, history)
     options = CallOptions(
@@ -380,7 +380,7 @@ async def revive(
 
 
 async def go_on(session: SessionPort, live: LiveCall, admission: Admitted | Rejected | None = None) -> None:
-    """Lets a revived call run: what it needs is looked at again, and an approval holds only for what was approved."""
+    """Let a revived call run. It is admitted again, and an approval holds only for what was approved."""
     pipeline = session.pipeline
     if admission is None:
         admission = await pipeline.admission.admit(live.request, pipeline.check_context, history=live.history)
@@ -398,7 +398,7 @@ async def go_on(session: SessionPort, live: LiveCall, admission: Admitted | Reje
 
 
 def _still_asks(live: LiveCall, call: Admitted) -> dict[str, Any] | None:
-    """What has to be asked before it runs, by the policy and the tool of now, and was not yet."""
+    """Return the question that the current policy and tool ask before the call runs and that nobody answered yet."""
     assert live.history is not None
     if call.verdict.effect == "ask":
         approval = live.history.answers.get(questions.CONFIRM)
@@ -411,7 +411,7 @@ def _still_asks(live: LiveCall, call: Admitted) -> dict[str, Any] | None:
 
 
 def _changed(live: LiveCall, call: Admitted, approval: Answer) -> str | None:
-    """How a call comes down to something else than was approved: in the question, or in arguments that were edited."""
+    """Return how a call now resolves to something else than what was approved, asked or edited."""
     assert live.history is not None
     if approval.arguments is not None:
         were = live.history.edit_resolved
@@ -426,13 +426,13 @@ def _changed(live: LiveCall, call: Admitted, approval: Answer) -> str | None:
 
 
 def _resolved(live: LiveCall, call: Admitted) -> list[str]:
-    """What a call comes down to now, without its secrets."""
+    """Return the capabilities, paths and addresses that a call resolves to now, without its secrets."""
     resolved: dict[str, Any] = without(live.secrets, resolution(call)) or {}
     return list(resolved.get("resolved") or ())
 
 
 async def child_before(host: CallHost, name: str, arguments: bytes) -> str | None:
-    """The call that an earlier pass of the parent made here: a body that runs again has nothing done twice."""
+    """Return the id of the child that an earlier pass made here, so that a repeated pass makes none twice."""
     parent = host.live
     session = parent.session
 
@@ -450,7 +450,7 @@ async def child_before(host: CallHost, name: str, arguments: bytes) -> str | Non
 
 
 def _same(history: History, tool: Tool | None, arguments: bytes) -> bool:
-    """Whether a call had these arguments; of secret ones the log cannot tell."""
+    """True if a call had these arguments; secret ones are not compared, since the log does not have them."""
     if history.accepted.secret:
         return True
     if history.accepted.given is not None:  # the tool has shaped them since
@@ -463,7 +463,7 @@ def _same(history: History, tool: Tool | None, arguments: bytes) -> bool:
 
 
 async def end_waiting(session: SessionPort, row: Row, failure: Failure) -> bool:
-    """Ends a call that nobody answered; whether it still waited."""
+    """End a call that nobody answered; return True if it still waited."""
     history = await session.history(row)
     live = await revive(session, row, history)
     if waits_for_children(row):
@@ -484,7 +484,7 @@ async def _end_held(session: SessionPort, live: LiveCall, held: Row, failure: Fa
 
 
 async def _end_children(session: SessionPort, row: Row) -> None:
-    """What a call waited for ends with it."""
+    """End the children that a call waited for."""
     failure = Failure("cancelled", "Cancelled with the call that made it")
     for child in [live for live in session.live.values() if live.parent_id == row.id]:
         child.stop(failure)
@@ -494,7 +494,7 @@ async def _end_children(session: SessionPort, row: Row) -> None:
 
 
 def user_state(state: Mapping[str, Any]) -> dict[str, Any]:
-    """What a client says of its user, under one spelling."""
+    """Return what a client says of its user, with the keys in one spelling."""
     if len(canonical(dict(state))) > _USER_BYTES:
         raise Refused("too_large", "The user state has more than 8 KB", "send less")
     return {"isConnected": False, **{_USER_NAMES.get(name, name): value for name, value in state.items()}}

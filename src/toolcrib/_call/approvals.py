@@ -56,7 +56,7 @@ def check_edited(session: SessionPort, verdict: Verdict, answer: Answer) -> None
 
 
 def enough(session: SessionPort, demands: Iterable[ApprovalRequirement], actors: Collection[str]) -> bool:
-    """Whether all have agreed who have to, as the groups are now."""
+    """True if all have agreed who have to, as the groups are now."""
     return all(sum(_counts(actor, one, session) for actor in {*actors}) >= one.quorum for one in demands)
 
 
@@ -88,13 +88,13 @@ def _people(session: SessionPort) -> Approvers:
 
 
 def _known(actor: str, session: SessionPort) -> bool:
-    """Whether somebody may answer in this session, whatever is asked."""
+    """True if somebody may answer in this session, whatever is asked."""
     people = _people(session)
     return people.approvers is None or actor == session.owner or people.among(actor, people.approvers)
 
 
 def _counts(actor: str, one: ApprovalRequirement, session: SessionPort) -> bool:
-    """Whether a yes of this actor is one that is demanded."""
+    """True if a yes of this actor is one that is demanded."""
     return _people(session).among(actor, one.asked) or (not one.approvers and _known(actor, session))
 
 

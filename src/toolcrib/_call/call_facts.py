@@ -29,7 +29,7 @@ class Maker(Protocol):
 
     @property
     def in_body(self) -> bool:
-        """Whether it makes calls now."""
+        """True if it makes calls now."""
 
     def guard(self, write: Write, on_conflict: Callable[[Conflict], None]) -> None:
         """Has the store refuse a write once another process has it."""

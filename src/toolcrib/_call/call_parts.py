@@ -107,7 +107,7 @@ class CallParts(Fence, eq=False, weakref=True):
 
     @property
     def has_output(self) -> bool:
-        """Whether its body told progress or output."""
+        """True if its body told progress or output."""
         return self.body is not None and self.body.output is not None and self.body.output.is_used
 
     def flush(self) -> None:

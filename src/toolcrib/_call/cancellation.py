@@ -30,7 +30,7 @@ PATIENCE_S = 5.0
 
 
 async def stop(session: SessionPort, row: Row, failure: Failure) -> bool:
-    """Ends a call that this process does not run, and returns when it has its `done`; whether it was stopped.
+    """End a call that this process does not run, and wait for its `done`; return True if it was stopped.
 
     Whoever runs it is asked to stop it. A process that lives and yet does not, because it stands still or is cut off,
     loses the call: what it does later is not recorded.
@@ -110,6 +110,6 @@ async def _end(session: SessionPort, row: Row, failure: Failure) -> bool:
 
 
 def _ended_so(ended: Event, failure: Failure) -> bool:
-    """Whether a call ended with a failure of that code."""
+    """True if a call ended with a failure of that code."""
     done = ended.data
     return isinstance(done, Done) and done.failure is not None and done.failure.code == failure.code

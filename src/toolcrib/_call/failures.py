@@ -52,7 +52,7 @@ def failure_of(  # noqa: PLR0913 - the parts of a failure
 
 def unavailable(error: StoreError, tool: Tool | None = None) -> Failure:
     """Return the failure of a call that the store did not take, or of which nobody knows whether it did."""
-    return failure_of(tool, "unavailable", str(error), hint=IN_DOUBT if getattr(error, "in_doubt", False) else None)
+    return failure_of(tool, "unavailable", str(error), hint=IN_DOUBT if error.in_doubt else None)
 
 
 def masked(failure: Failure, secrets: Sequence[str]) -> Failure:

@@ -103,14 +103,14 @@ class Fence(CallFacts, eq=False, weakref=True):
 
     @property
     def given_away(self) -> bool:
-        """Whether another process has it and this one has nothing to say of it: only who ran a `once` call to its end
+        """True if another process has it and this one has nothing to say of it: only who ran a `once` call to its end
         knows what came of it.
         """
         return self.fenced and (self.cut or self.row is None or self.row.effect != "once")
 
     @property
     def in_doubt(self) -> bool:
-        """Whether others may have taken this node for dead since it was last looked at."""
+        """True if others may have taken this node for dead since it was last looked at."""
         lapsed = self.pipeline.lapsed
         if lapsed is None or not self.in_body:
             return False

@@ -172,7 +172,7 @@ class History:
 
     @property
     def awaits_time(self) -> bool:
-        """Whether its time has not come yet."""
+        """True if its time has not come yet."""
         return self.scheduled is not None and not self.fired and self.done is None
 
     @property

@@ -181,7 +181,7 @@ class CallHost:
         raise Parked
 
     def has_step(self, key: str) -> bool:
-        """Whether an earlier pass recorded that step."""
+        """True if an earlier pass recorded that step."""
         return self.live.history is not None and key in self.live.history.steps
 
     async def step(self, key: str, do: Callable[[], Any]) -> Any:

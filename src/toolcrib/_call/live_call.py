@@ -119,7 +119,7 @@ class LiveCall(CallParts, eq=False, weakref=True):
 
     def fail_untaken(self, error: StoreError) -> None:
         """The store did not take it, or nobody knows whether it did: that is its result, unless it has one."""
-        failure, doubt = unavailable(error, self.tool), getattr(error, "in_doubt", False)
+        failure, doubt = unavailable(error, self.tool), error.in_doubt
         self.result = self.result or Result(failure=failure, metadata={"in_doubt": True} if doubt else {})
 
     def adopt(self, parent: LiveCall) -> None:
@@ -421,7 +421,7 @@ class LiveCall(CallParts, eq=False, weakref=True):
         self.stop(self.failure("timeout", f"Timed out after {self.timeout_s:g} s", hint=hint))
 
     def stop(self, failure: Failure, **metadata: Any) -> bool:
-        """Asks it to stop, and its children with it; whether that was news."""
+        """Ask the call and its children to stop; return False if it is ending already."""
         if self.concluding or self.halted:
             owned = self._owned()
             owned.late_stop = owned.late_stop or failure

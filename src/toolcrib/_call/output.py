@@ -46,7 +46,7 @@ class CallOutput:
 
     @property
     def is_used(self) -> bool:
-        """Whether progress or output was told."""
+        """True if progress or output was told."""
         return self.outputs > 0 or self._progress_at >= 0
 
     def told(self, kind: str, data: dict[str, Any]) -> None:
@@ -194,7 +194,7 @@ class CallOutput:
 
     @property
     def crowded(self) -> bool:
-        """Whether so much is unwritten that a generator is not asked for more."""
+        """True if so much is unwritten that a generator is not asked for more."""
         limits = self._pipeline.limits
         return self.unwritten >= limits.unwritten_chunks or self._unwritten_bytes > limits.unwritten_bytes // 2
 

@@ -214,7 +214,7 @@ class Pipeline:
         return failure_of(None, "unavailable", "Session is closed", retryable=False, hint="open it again first")
 
     async def shut_out(self, live: LiveCall, conflict: Conflict | None) -> bool:
-        """Ends a call whose session another process closed meanwhile; whether it did."""
+        """End a call whose session another process has closed meanwhile; return True if one has."""
         if conflict is None or not conflict.closed or conflict.row is not None:
             return False
         live.session.shut = True

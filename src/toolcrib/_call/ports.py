@@ -79,7 +79,7 @@ class SessionPort(Protocol):
         """The tool of that name."""
 
     def sees(self, tool: Tool) -> bool:
-        """Whether that very tool is open to it."""
+        """True if that very tool is open to it."""
 
     async def history(self, row: Row, until: int | None = None) -> History:
         """What the log says of one call."""
@@ -214,7 +214,7 @@ class AgentScope(Protocol):
         """The tool that the name of a call means here."""
 
     def sees(self, tool: Tool) -> bool:
-        """Whether that very tool is open to the agent."""
+        """True if that very tool is open to the agent."""
 
     def names(self) -> list[str]:
         """The names that could have been meant."""

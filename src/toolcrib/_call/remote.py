@@ -42,7 +42,7 @@ class Engine(Protocol):
     """Where calls run past one process. Its messages are hints: the store decides who runs what, and loses nothing."""
 
     works: bool
-    """Whether this node runs calls, or only accepts, answers, cancels and follows them."""
+    """True if this node runs calls, or only accepts, answers, cancels and follows them."""
 
     async def start(self, crib: CribPort) -> None:
         """Connects, and takes calls if this node works.
@@ -55,7 +55,7 @@ class Engine(Protocol):
         """Tells the workers that a call is queued. Where the word is lost, a sweeper says it again."""
 
     async def stop_call(self, row: Row, failure: Failure) -> bool:
-        """Asks the worker that runs a call to stop it; whether the worker heard."""
+        """Ask the worker that runs a call to stop it; return True if the worker received it."""
 
     async def quiet(self) -> None:
         """Takes no more calls; those that run go on."""
@@ -65,7 +65,7 @@ class Engine(Protocol):
 
 
 def goes_elsewhere(live: LiveCall) -> bool:
-    """Whether a call is for whichever node has room: all but those that only read and leave nothing behind them.
+    """True if a call is for whichever node has room: all but those that only read and leave nothing behind them.
 
     Limits of a tool hold for all nodes, so its calls go by the engine too. Any other call that was made by a call runs
     beside its parent, which waits for it.

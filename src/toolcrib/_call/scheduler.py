@@ -293,7 +293,7 @@ class Scheduler:
         return free
 
     def skips(self, first: ScheduledCall) -> bool:
-        """Whether none of an owner's queued calls fits. Then there is no need to look at each of their sessions."""
+        """True if none of an owner's queued calls fits. Then there is no need to look at each of their sessions."""
         return not self._nested and self._counts_owners and self._has_share(first.session.owner)
 
     def choose(self, calls: deque[ScheduledCall]) -> ScheduledCall | None:

@@ -25,7 +25,7 @@ class FoldedCall:
 
     @property
     def known(self) -> bool:
-        """Whether the log has its beginning."""
+        """True if the log has its beginning."""
         return self.first.kind == "accepted"
 
     def take(self, event: Event) -> None:
@@ -63,7 +63,7 @@ class FoldedCall:
 
     @property
     def _watches(self) -> bool:
-        """Whether it waits for the end of another call."""
+        """True if it waits for the end of another call."""
         return self.history.scheduled is not None and self.history.scheduled.when is not None
 
     def problems(self, row: Row | None) -> Iterator[str]:

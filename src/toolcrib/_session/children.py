@@ -100,6 +100,6 @@ async def _outcome(host: CallHost, child: str, request: CallRequest | None = Non
 
 
 async def _waits(session: SessionPort, child: str) -> bool:
-    """Whether a child waits for somebody: that time does not count for its parent."""
+    """True if a child waits for somebody: that time does not count for its parent."""
     row = await session.crib.store.call(child)
     return row is not None and row.state == "waiting"

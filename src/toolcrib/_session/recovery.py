@@ -133,13 +133,13 @@ async def take_over(crib: CribPort, session: SessionPort, live: LiveCall, *, lef
 
 
 async def _orphan(crib: CribPort, row: Row) -> bool:
-    """Whether the call that made it has ended: nobody wants its result any more."""
+    """True if the call that made it has ended: nobody wants its result any more."""
     parent = None if row.parent is None else await crib.store.call(row.parent)
     return parent is not None and parent.state == "done"
 
 
 async def _waits(crib: CribPort, row: Row) -> bool:
-    """Whether something that it called, however deep, waits for somebody: then no process died over it."""
+    """True if something that it called, however deep, waits for somebody: then no process died over it."""
     for child in await crib.store.calls(row.session, ("waiting", "running"), parent=row.id):
         if child.state == "waiting" or await _waits(crib, child):
             return True

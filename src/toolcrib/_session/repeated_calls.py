@@ -237,15 +237,15 @@ def _outcome(result: Result) -> str:
 
 
 def _failed(result: Result) -> bool:
-    """Whether a call failed of itself: no person, limit or outage ended it, and no other call was quicker."""
+    """True if a call failed of itself: no person, limit or outage ended it, and no other call was quicker."""
     return result.failure is not None and result.failure.code not in SPARED and "conflict" not in result.metadata
 
 
 def _is_refused(live: LiveCall) -> bool:
-    """Whether a call did not run because it came in vain too often."""
+    """True if a call did not run because it came in vain too often."""
     return live.verdict is not None and live.verdict.by == "limit"
 
 
 def _told(result: Result) -> bool:
-    """Whether an end that is no success says something of the call that an agent could learn from."""
+    """True if an end that is no success says something of the call that an agent could learn from."""
     return _failed(result) or (result.failure is not None and result.failure.code in ("denied", "declined"))

@@ -37,7 +37,7 @@ class HeldSession(SessionPort, Protocol):
         """Its tools are looked up anew."""
 
     def _renewed(self) -> bool:
-        """Looks its tools up anew; whether they are others than before."""
+        """Look the tools up again; return True if they changed."""
 
     def _recall(self, event: Event) -> None:
         """Takes an event of its own past, once."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from toolcrib._call.abandoned_tasks import PART_S, bounded
 from toolcrib._session.account_calls import resume_connected
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from toolcrib.tool import Tool
 
 
-def fingerprints(crib: CribPort, sources: Iterable[object]) -> Fingerprints | None:
+def fingerprints(crib: CribPort, sources: Iterable[Source]) -> Fingerprints | None:
     """Where it is kept what tools of strangers look like, if it is: as the policy says, else where a server says it."""
     pin = crib.pipeline.policy.pin
-    pinned = pin != "off" if pin is not None else any(getattr(source, "pinned", False) for source in sources)
+    pinned = pin != "off" if pin is not None else any(source.pinned for source in sources)
     return Fingerprints(lambda: crib.store, crib.pipeline.clock.now) if pinned else None
 
 
@@ -41,16 +41,16 @@ def make_accounts(crib: CribPort, settings: Iterable[AccountSettings]) -> Accoun
     return made
 
 
-def use_accounts(pipeline: Pipeline, accounts: Accounts, sources: Iterable[object]) -> None:
+def use_accounts(pipeline: Pipeline, accounts: Accounts, sources: Iterable[Source]) -> None:
     """Gives sources the accounts that they are used with; one that nobody described is described by its source."""
     from toolcrib.accounts import AccountSettings
 
     for source in sources:
-        wish: Mapping[str, Any] | None = getattr(source, "account", None)
-        if wish is not None:
-            if wish["name"] not in accounts:
-                accounts.declare(AccountSettings(**wish))
-            source.use_accounts(accounts)  # type: ignore[attr-defined]  # who has an account takes them
+        wanted = source.account
+        if wanted is not None:
+            if wanted["name"] not in accounts:
+                accounts.declare(AccountSettings(**wanted))
+            source.use_accounts(accounts)
     pipeline.accounts = accounts if accounts.settings else None
 
 

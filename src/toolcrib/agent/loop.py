@@ -296,7 +296,7 @@ class Loop:
             self.driver.conversation.to_background(note)
 
     async def _look(self) -> bool:
-        """Looks up the calls that this process does not run; whether others are at work."""
+        """Look up the calls that this process does not run; return True if others run some."""
         session, outside = self.driver.session, False
         for note in self.run.notes:
             if note.state in ("new", "done") or note.background:

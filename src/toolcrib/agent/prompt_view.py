@@ -126,7 +126,7 @@ async def _looked_up(
 
 async def _reply_of(store: Store, session: str, event: Event, turn: TurnStarted) -> _PromptPlace:
     """The request of a turn: with its reply, where there is one by now."""
-    async for later in _events(store, session, event.seq, talk=True):
+    async for later in _events(store, session, event.seq, outside_calls=True):
         match later.data:
             case MessageAdded(role="assistant", run=run, turn=number) if (run, number) == (turn.run, turn.turn):
                 return _place(later, later.data, event)
@@ -141,7 +141,7 @@ async def _behind(store: Store, session: str, event: Event, data: Any, turns: di
     """The request behind an event that has come of one."""
     if not isinstance(data, MessageAdded) and data.request is None:
         raise Refused("not_found", "This event tells of no request to a model")
-    async for earlier in _events(store, session, 0, event.seq, talk=True):
+    async for earlier in _events(store, session, 0, event.seq, outside_calls=True):
         if isinstance(earlier.data, TurnStarted):
             turns[earlier.data.run] = earlier
     return _place(event, data, turns.get(data.run or ""))
@@ -233,10 +233,10 @@ async def _with_files(
 
 
 async def _events(
-    store: Store, session: str, after: int, until: int | None = None, *, talk: bool = False
+    store: Store, session: str, after: int, until: int | None = None, *, outside_calls: bool = False
 ) -> AsyncIterator[Event]:
-    """The events of a log, page by page; with `talk` only those that belong to no call."""
-    while page := await store.read(session, after, until=until, limit=PAGE, call="" if talk else None):
+    """The events of a log, page by page; with `outside_calls` only those that belong to no call."""
+    while page := await store.read(session, after, until=until, limit=PAGE, call="" if outside_calls else None):
         for event in page:
             yield event
         after = page[-1].seq
@@ -245,7 +245,7 @@ async def _events(
 async def last_request(store: Store, session: str) -> int:
     """Return the number of the last event that tells of a request to a model; 0 where there is none."""
     last = 0
-    async for event in _events(store, session, 0, talk=True):
+    async for event in _events(store, session, 0, outside_calls=True):
         if event.kind == TurnStarted.kind or (event.kind in _REPLIES and _answered(event, {}) is not None):
             last = event.seq
     return last

@@ -132,7 +132,7 @@ class Lease:
         return self.row is not None and self.row.id == _run_id(self._session.id, run.number)
 
     async def take(self, run: AgentRun) -> bool:
-        """Takes the lease of a run unless a living process holds it; whether this process has it now."""
+        """Take the lease of a run unless a living process holds it; return True if this process has it now."""
         new = run_lease(self._session, run.number)
         self.row = None
         row = await self._store.call(new.id)

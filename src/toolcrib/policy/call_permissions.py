@@ -50,5 +50,5 @@ class CallPermissions:
     def grants(self) -> list[Grants]:
         """Return the grants that hold for the call, those of the outermost policy first."""
         rules = rules_of(self.policy)
-        layers: Any = () if rules is None else getattr(rules, "layers", (rules,))
+        layers = () if rules is None else rules.layers
         return [grants for layer in layers if (grants := layer.granted(self.folders)) is not None]

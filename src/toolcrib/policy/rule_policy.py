@@ -90,6 +90,11 @@ class RulePolicy(Policy):
         object.__setattr__(self, "_set", RuleSet(self.rules))
         self.granted(self.folders)
 
+    @property
+    def layers(self) -> tuple[RulePolicy, ...]:
+        """The policies that it consists of: itself."""
+        return (self,)
+
     # What is asked of it
 
     def authorize(self, session: Subject, tool: Tool) -> Verdict | None:

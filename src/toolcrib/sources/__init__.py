@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from types import ModuleType
@@ -51,6 +51,9 @@ class Source(ABC):
     pinned: bool = False
     """Whether its tools may change between two starts, so that a change has to be accepted."""
 
+    account: Mapping[str, Any] | None = None
+    """The settings of the account that owners connect to use it, where it needs one."""
+
     @property
     def prefix(self) -> str | None:
         """What the names of its tools begin with, where that is not a namespace."""
@@ -62,6 +65,9 @@ class Source(ABC):
 
     async def stop(self) -> None:  # noqa: B027 - most sources hold nothing
         """Let go of what it holds."""
+
+    def use_accounts(self, accounts: Any) -> None:  # noqa: B027 - most sources need none
+        """Take the accounts of the crib, where the source has an `account`."""
 
     def freshen(self) -> None:  # noqa: B027 - most sources tell of changes by themselves
         """List its tools again in the background where they were listed long ago."""

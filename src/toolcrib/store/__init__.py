@@ -332,7 +332,7 @@ class Store(ABC):
 
     @abstractmethod
     async def open(self, session: str, owner: str, at: float) -> tuple[SessionRow, bool]:
-        """The session, made if there is none; whether it was made. Its owner's opening counts as use."""
+        """Return the session, and True if it was made since there was none. That its owner opens it counts as use."""
 
     @abstractmethod
     def put(self, write: Write) -> Conflict | None:

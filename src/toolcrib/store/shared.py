@@ -38,7 +38,7 @@ class SharedStore(Store):
 
     facts: dict[str, Any]
     in_use: Callable[[str], bool]
-    """Whether a session is open here: this node is always notified about those."""
+    """True if a session is open here: this node is always notified about those."""
 
     carry: Callable[[list[str]], bool] | None = None
     """Carries hints of what was written to the `heard` of all other nodes, by a quicker way than the store's own.

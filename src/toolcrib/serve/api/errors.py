@@ -106,8 +106,8 @@ def problem_of(error: Exception) -> ApiError:
         case UnreadableBody():
             return ApiError(_CODES[error.status], error.message, headers=((b"connection", b"close"),))
         case StoreError():
-            doubt = getattr(error, "in_doubt", False)
-            hint = "ask again with the same key, which finds the call if it was accepted" if doubt else "try again"
+            again = "ask again with the same key, which finds the call if it was accepted"
+            hint = again if error.in_doubt else "try again"
             return ApiError("unavailable", str(error), hint, retry_after=1.0)
         case ToolcribError():
             return ApiError("invalid_arguments", str(error))

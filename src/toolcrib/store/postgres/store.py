@@ -100,7 +100,7 @@ class PostgresStore(SharedStore):
 
     @property
     def in_use(self) -> Callable[[str], bool]:
-        """Whether a session is open here."""
+        """True if a session is open here."""
         return self._numbers.in_use
 
     @in_use.setter

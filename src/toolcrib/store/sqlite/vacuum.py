@@ -15,7 +15,7 @@ PIECE = 200
 
 
 def free_some(db: sqlite3.Connection) -> bool:
-    """Frees some of the pages that nothing uses; whether there are more. A file made before this was so keeps them."""
+    """Free some unused pages; return True if there are more. A file made before this was so keeps them."""
     if db.execute("PRAGMA auto_vacuum").fetchone()[0] == 0:
         return False
     for _ in range(min(PIECE, db.execute("PRAGMA freelist_count").fetchone()[0])):

@@ -85,7 +85,7 @@ class Workers:
 
     @contextmanager
     def alone(self) -> Iterator[bool]:
-        """Whether no other worker uses the file; where that is so, none begins to before the end of the block."""
+        """True if no other worker uses the file; where that is so, none begins to before the end of the block."""
         fd = self._shared.fd
         with self._shared.changing:
             if self._shared.names != {self._worker}:
