@@ -1019,6 +1019,7 @@ SCALE: dict[str, str] = {
     "scale.workers.4": "Limits and rates are those of all server processes together.",
     "scale.workers.5": "A connection of an older MCP revision is served by the process that greeted its client.",
     "scale.workers.6": "What several server processes cannot serve is refused with the reason.",
+    "scale.sweep.1": "A sweep takes sessions out in few short transactions.",
     "scale.archive.1": "Sessions unused for the retention time go into an archive as files; those in use stay.",
     "scale.archive.2": "Whoever asks for an archived session finds it whole, by every way.",
     "scale.archive.3": "What is gone, damaged or away in an archive is told, and nothing is lost for it.",

@@ -2,9 +2,11 @@
 
 import asyncio
 import sqlite3
+import time
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,9 @@ from tests.requirements import requirement
 from toolcrib import Crib, tool
 from toolcrib._session.retention import SWEEP_S
 from toolcrib.errors import StoreError
-from toolcrib.store import open_store
+from toolcrib.events import Opened
+from toolcrib.store import Write, draft, open_store
+from toolcrib.store.sqlite import sessions
 from toolcrib.store.sqlite.checkpoint import wal
 from toolcrib.store.sqlite.vacuum import vacuum
 
@@ -83,3 +87,29 @@ async def test_of_two_processes_one_sweeps_in_an_hour(tmp_path: Path) -> None:
     await store.close()
     assert turns[0] == 0
     assert turns[1] > 0
+
+
+@requirement("scale.sweep.1")
+@pytest.mark.parametrize(("busy_s", "most"), [(60.0, 3), (0.0, 100)])
+async def test_a_sweep_takes_as_many_sessions_in_a_transaction_as_its_time_allows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy_s: float, most: int
+) -> None:
+    monkeypatch.setattr(sessions, "BUSY_S", busy_s)
+    took: list[int] = []
+    take_out = sessions.take_out
+
+    def counted(*args: Any, **options: Any) -> tuple[int, int]:
+        looked, gone = take_out(*args, **options)
+        took.append(gone)
+        return looked, gone
+
+    monkeypatch.setattr(sessions, "take_out", counted)
+    async with Crib([echo], store=f"sqlite:///{tmp_path}/log.db", retention=None) as crib:
+        for number in range(100):
+            await crib.store.open(f"s-{number}", "ada", 1.0)
+            await crib.store.commit(Write(f"s-{number}", [draft(1.0, None, Opened("ada", (), [], False))]))
+        assert await crib.store.sweep(time.time() + 60, time.time()) == 100
+        assert (sum(took), len(took) <= most) == (100, True)
+        assert await crib.store.damages() == []
+    with closing(sqlite3.connect(tmp_path / "log.db")) as db:
+        assert db.execute("SELECT count(*) FROM swept").fetchone()[0] == 0

@@ -12,7 +12,7 @@ from toolcrib.store.archive_index import ArchivedSession, ArchiveIndex
 from toolcrib.store.rollups import negated
 from toolcrib.store.schema import queries
 from toolcrib.store.sqlite import rollups
-from toolcrib.store.sqlite.sessions import any_call, delete_some, fill, values_of
+from toolcrib.store.sqlite.sessions import any_call, delete_piece, fill, values_of
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ def _put_away(db: sqlite3.Connection, entries: Sequence[ArchivedSession]) -> lis
         values |= {"archived_at": entry.archived_at, "sha256": entry.sha256, "size": entry.size}
         taken = db.execute(sql["put_away"], values).fetchall()
         for (n,) in taken:
-            rollups.outlive(db, n, row.owner)
+            rollups.outlive(db, [(n, row.owner)])
             for name in ("delete_session", "keep_swept", "delete_leases"):
                 db.execute(sql[name], {"n": n})
             gone.append(row.id)
@@ -89,7 +89,7 @@ def _bring_back(db: sqlite3.Connection, entry: ArchivedSession, archive: Archive
     taken = db.execute(sql["take_archived"], {"id": entry.session.id, "sha256": entry.sha256}).fetchall()
     if not taken:
         return False
-    while taken[0][0] and not delete_some(db, taken[0][0]):
+    while taken[0][0] and not delete_piece(db, taken[0][0]):
         pass
     made = db.execute(sql["readopt_session"], values_of(archive)).fetchall()
     if not made or any_call(db, archive):
@@ -98,5 +98,5 @@ def _bring_back(db: sqlite3.Connection, entry: ArchivedSession, archive: Archive
     n = made[0][0]
     fill(db, n, archive)
     db.execute(sql["forget_unrolled"], {"id": last})
-    rollups.outlive(db, n, archive.session.owner, change=negated)
+    rollups.outlive(db, [(n, archive.session.owner)], change=negated)
     return True

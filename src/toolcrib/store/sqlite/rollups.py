@@ -64,10 +64,16 @@ def _tallies(db: sqlite3.Connection, rows: Iterable[tuple[Any, ...]]) -> Tallies
     return tallies
 
 
-def outlive(db: sqlite3.Connection, n: int, owner: str, change: Callable[[Tallies], Tallies] = dict) -> None:
-    """Keeps what a session has counted, all of which is rolled up, and whose lines are about to go."""
-    rows = db.execute(queries()["counted"], {"n": n, "owner": owner}).fetchall()
-    _add(db, [("gone", change(by_hours(_tallies(db, rows))))])
+def outlive(
+    db: sqlite3.Connection, sessions: Iterable[tuple[int, str]], change: Callable[[Tallies], Tallies] = dict
+) -> None:
+    """Keeps what sessions have counted, all of which is rolled up: their lines are about to go."""
+    together: Tallies = {}
+    for n, owner in sessions:
+        rows = db.execute(queries()["counted"], {"n": n, "owner": owner}).fetchall()
+        for key, more in by_hours(_tallies(db, rows)).items():
+            add(together, key, more)
+    _add(db, [("gone", change(together))])
 
 
 def roll_all(db: sqlite3.Connection) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import time
+from collections.abc import Sequence
 from typing import Any
 
 from toolcrib.errors import StoreError
@@ -12,6 +14,12 @@ from toolcrib.store.schema import queries
 from toolcrib.store.sqlite.kept_values import keep
 from toolcrib.store.sqlite.rollups import outlive, roll_all
 from toolcrib.store.sqlite.writer import insert_row, line_of
+
+PIECE = 5000
+"""Lines of the log that are deleted at once, as the statement says."""
+
+BUSY_S = 0.004
+"""After so much time of a processor, a transaction that takes sessions out, or deletes what they left, ends."""
 
 
 def belongings(db: sqlite3.Connection, n: int) -> tuple[dict[str, int], list[str]]:
@@ -61,7 +69,7 @@ def delete(db: sqlite3.Connection, session: str, tombstone: Write) -> bool:
         return False
     values = {"n": row[0]}
     roll_all(db)
-    outlive(db, *row)
+    outlive(db, [row])
     db.execute("DELETE FROM sessions WHERE n = :n", values)
     db.execute(sql["keep_swept"], values)
     db.execute(sql["delete_open"], values)
@@ -100,24 +108,44 @@ def rebuild(db: sqlite3.Connection, session: str, rows: list[Row], revision: int
             raise StoreError(f"Two calls of session '{session}' have the key '{row.key}'")
 
 
-def take_out(db: sqlite3.Connection, values: dict[str, Any]) -> bool:
-    """Ends a session at one blow, so that whoever opens it finds all or nothing; False if it is needed again."""
-    owner = db.execute("SELECT owner FROM sessions WHERE n = :n", values).fetchone()
+def take_out(db: sqlite3.Connection, numbers: Sequence[int], values: dict[str, Any]) -> tuple[int, int]:
+    """Ends some sessions at one blow, so that whoever opens one finds all or nothing; at how many it looked, and took.
+
+    One that is needed again stays. Others wait for it, so it stops after some milliseconds.
+    """
+    stop, sql, looked, gone = time.thread_time() + BUSY_S, queries(), 0, list[tuple[int, str]]()
     roll_all(db)
-    taken = db.execute(queries()["take_out"], values).rowcount > 0
-    if taken:
-        outlive(db, values["n"], owner[0])
-        db.execute(queries()["keep_swept"], values)
-        db.execute(queries()["delete_open"], values)
-        db.execute(queries()["delete_leases"], values)
-    return taken
+    for n in numbers:
+        owner = db.execute("SELECT owner FROM sessions WHERE n = :n", {"n": n}).fetchone()
+        if db.execute(sql["take_out"], {**values, "n": n}).rowcount > 0:
+            gone.append((n, owner[0]))
+        looked += 1
+        if time.thread_time() > stop:
+            break
+    outlive(db, gone)
+    for n, _ in gone:
+        for name in ("keep_swept", "delete_open", "delete_leases"):
+            db.execute(sql[name], {"n": n})
+    return looked, len(gone)
 
 
-def delete_some(db: sqlite3.Connection, n: int) -> bool:
+def delete_some(db: sqlite3.Connection, numbers: Sequence[int]) -> int:
+    """Deletes what swept sessions left, for some milliseconds; of how many nothing is left now."""
+    stop, done = time.thread_time() + BUSY_S, 0
+    for n in numbers:
+        if not delete_piece(db, n):
+            break
+        done += 1
+        if time.thread_time() > stop:
+            break
+    return done
+
+
+def delete_piece(db: sqlite3.Connection, n: int) -> bool:
     """One piece of what a swept session left; True when nothing is left."""
     for name in ("delete_calls", "delete_events"):
         deleted = db.execute(queries()[name], {"n": n}).rowcount
-    if deleted:
+    if deleted >= PIECE or db.execute(queries()["left_of_swept"], {"n": n}).fetchone():
         return False
     for name in ("delete_kept", "delete_cursors", "forget_swept"):
         db.execute(queries()[name], {"n": n})

@@ -14,8 +14,9 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from toolcrib.errors import StoreError, StoreUnavailable
@@ -419,8 +420,11 @@ class SqliteStore(Store):
         gone = 0
         values = {"before": before, "now": now, "limit": 100}
         while idle := await self._after_writes(lambda db: db.execute(queries()["idle"], values).fetchall()):
-            for n, id in idle:
-                gone += await self._writer.do(lambda db, n=n: self._take_out(db, {**values, "n": n}))  # type: ignore[misc]
+            numbers, first = [n for n, _ in idle], 0
+            while rest := numbers[first:]:
+                looked, taken = await self._alone(partial(sessions.take_out, numbers=rest, values=values))
+                first, gone = first + looked, gone + taken
+            for _, id in idle:
                 self._followers.forget(id)
         await self._delete_swept()
         await self._writer.do(lambda db: db.execute(queries()["forget_rates"], {"now": now}).rowcount)
@@ -432,10 +436,6 @@ class SqliteStore(Store):
         """Makes the file smaller by the pages that nothing uses, a few in each transaction."""
         while await self._writer.do(free_some):
             pass
-
-    def _take_out(self, db: sqlite3.Connection, values: dict[str, Any]) -> bool:
-        self._writer.forget_heads()
-        return sessions.take_out(db, values)
 
     async def _alone(self, do: Callable[[sqlite3.Connection], T]) -> T:
         """One transaction in which sessions come or go."""
@@ -471,9 +471,10 @@ class SqliteStore(Store):
         return gone
 
     async def _delete_swept(self) -> None:
-        for (n,) in await self._in_reader(lambda db: db.execute(queries()["swept"]).fetchall()):
-            while not await self._writer.do(lambda db, n=n: sessions.delete_some(db, n)):  # type: ignore[misc]
-                pass
+        numbers = [n for (n,) in await self._in_reader(lambda db: db.execute(queries()["swept"]).fetchall())]
+        first = 0
+        while rest := numbers[first : first + 1000]:
+            first += await self._writer.do(partial(sessions.delete_some, numbers=rest))
 
     async def spend(self, rates: list[tuple[str, float, int]], now: float | None = None) -> float:
         """Takes from all or from none, by the clock of this machine."""

@@ -382,6 +382,10 @@ DELETE FROM calls WHERE session = :n AND id IN (SELECT call FROM events WHERE ke
 DELETE FROM events WHERE key > :n << 32 AND key < (:n + 1) << 32
 AND key <= (SELECT min(key) + 5000 FROM events WHERE key > :n << 32)
 
+-- name: left_of_swept
+-- Whether there is another piece.
+SELECT 1 FROM events WHERE key > :n << 32 AND key < (:n + 1) << 32 LIMIT 1
+
 -- name: delete_kept
 -- Its large values.
 DELETE FROM kept WHERE session = :n
