@@ -880,6 +880,8 @@ FINDINGS: dict[str, str] = {
     "findings.words.6": "A session that is missing in an audit as a whole is noticed.",
     "findings.words.8": "A merge of state is of the keys at the top, and its page says so.",
     "findings.words.7": "What a request says and would do nothing is refused.",
+    "findings.options.1": "Options of a command that would do nothing beside others are refused.",
+    "findings.words.9": "Fields, queries and bodies of requests that nothing reads are refused.",
     "findings.sessions.1": "A grant of a session of a family that no tool needs is refused or told.",
     "findings.keys.1": "A key for a namespace that no tool has is refused, or found where it was made before.",
 }

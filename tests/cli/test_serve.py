@@ -11,6 +11,7 @@ import pytest
 
 from tests.cli.project import Project
 from tests.ready import Program
+from tests.requirements import requirement
 from toolcrib.cli.serve import _bound, _listen
 
 
@@ -83,8 +84,13 @@ def test_keys_are_made_asked_for_and_revoked(project: Project) -> None:
         (("serve", "--auth", "odd"), "There is no --auth odd"),
         (("serve", "--host", "0.0.0.0"), "there are no keys"),
         (("serve", "--host", "0.0.0.0", "--auth", "off"), "there are no keys"),
+        (("serve", "--auth", "off", "--key-file", "keys.yaml"), "nobody is asked for a key"),
+        (("audit", "verify", "a.jsonl", "--session", "s-1"), "say --log too"),
+        (("audit", "verify", "a.jsonl", "--owner", "ada"), "say --log too"),
+        (("audit", "verify", "a.jsonl", "--log", "--partial", "--session", "s-1"), "leave --session out"),
     ],
 )
+@requirement("findings.options.1")
 def test_what_does_not_hold_is_told(project: Project, words: tuple[str, ...], said: str) -> None:
     ran = project.run(*words, code=None)
     assert ran.code != 0

@@ -92,6 +92,9 @@ def test_arguments_of_a_crib_of_another_kind_are_refused(given: dict[str, Any], 
         ({"capabilities": ["db:read:{c}"]}, "no argument 'c'"),
         ({"primary": "aa"}, "did you mean 'a'?"),
         ({"validate": "positive"}, "no function"),
+        ({"deps": ["bb"]}, "no parameter 'bb', did you mean 'b'?"),
+        ({"deps": ["database"]}, "no parameter 'database'"),
+        ({"deps": "a"}, "is a list such as ['a']"),
         ({"reconcile": "later"}, "is a function, not 'later'"),
     ],
 )
@@ -128,6 +131,34 @@ async def test_a_session_of_a_crib_that_is_not_started_is_refused() -> None:
     with pytest.raises(Refused) as caught:
         await Crib([add]).open(owner="ada")
     assert "async with" in str(caught.value)
+
+
+@requirement("findings.program.5")
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"timeout_s": "5s"},
+        {"timeout_s": 0},
+        {"timeout_s": -1},
+        {"timeout_s": float("nan")},
+        {"timeout_s": True},
+        {"label": 5},
+        {"key": 5},
+        {"provider_id": b"a"},
+        {"background": "yes"},
+        {"cancel_on_disconnect": 1},
+        {"turn": 2},
+        {"agent": ["desk"]},
+    ],
+    ids=str,
+)
+async def test_an_option_of_a_call_of_another_kind_is_refused_by_its_name(options: dict[str, Any]) -> None:
+    async with Crib([add]) as crib:
+        session = await crib.open(owner="ada")
+        with pytest.raises(TypeError, match=f"^{next(iter(options))}: expected "):
+            await session.call("add", {"a": 1}, **options)
+        kept = await session.call("add", {"a": 1}, timeout_s=5, label="One", key="k", background=False)
+        assert kept.data == 3
 
 
 @requirement("findings.program.4")

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 WAKES: tuple[str, ...] = get_args(Wake)
 CALLERS: tuple[str, ...] = get_args(get_type_hints(By)["kind"])
 LOGGED = ("provider_id", "key", "background", "wake", "turn", "run", "agent", "timeout_s", "trace")
+_TEXT, _FLAG = (str, "a text"), (bool, "true or false")
+_KINDS: dict[str, tuple[Any, str]] = {
+    **dict.fromkeys(("label", "provider_id", "key", "turn", "agent"), _TEXT),
+    **dict.fromkeys(("background", "cancel_on_disconnect"), _FLAG),
+    "timeout_s": (int | float, "a number of seconds above 0"),
+}
 OPTIONS = ("by", "label", *LOGGED[:-1], "cancel_on_disconnect")
 
 
@@ -60,6 +66,11 @@ class CallOptions(msgspec.Struct, frozen=True):
         for name, value, known in (("wake", values.get("wake"), WAKES), ("by", by and by.kind, CALLERS)):
             if value is not None and value not in known:
                 raise TypeError(f"{name}: {value!r} is none of {', '.join(known)}")
+        for name, value in values.items():
+            kind, words = _KINDS.get(name, (object, ""))
+            is_off = kind is not bool and isinstance(value, bool) and kind is not object
+            if is_off or not isinstance(value, kind) or (name == "timeout_s" and not value > 0):
+                raise TypeError(f"{name}: expected {words}, got {value!r}")
         if "label" in values:
             values["label"] = one_line(values["label"])
         return cls(**values)

@@ -269,6 +269,10 @@ async def verify_audit(
     """Check what `toolcrib audit --json` gave. A changed or missing line is found; exit code 1 then."""
     from toolcrib._session.audit import flaws, sessions_in
 
+    if not log and (session or owner is not None):
+        raise CommandError("--session and --owner say what of the log it was made of", "say --log too")
+    if partial and session:
+        raise CommandError("With --partial it is compared with the sessions that are in it", "leave --session out")
     lines = _lines(file)
     problems = list(flaws(lines, partial=partial))
     if log:

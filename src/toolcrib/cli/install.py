@@ -180,6 +180,8 @@ def _hook_plan(client: str, one: ClientProgram, where: Target, wish: Wish) -> Pl
     hooks = one.hooks
     if hooks is None:
         raise CommandError(f"The guard has no hooks for {one.title}", f"install it without --guard: {client}")
+    if wish.env or wish.values:
+        raise CommandError("--env and --values are for the server", "leave them out, or --guard")
     if where.folder is None:
         raise CommandError("The guard needs a crib.yaml", "name its file: --crib /path/to/crib.yaml")
     path = _place(one, hooks.path, hooks.project, wish.project)

@@ -197,8 +197,7 @@ async def serve(  # noqa: PLR0913 - the options of a command
     Until Ctrl-C or SIGTERM. SIGHUP reads crib.yaml again, and replaces the processes of --workers one after the other.
     Agents are there as AG-UI, AI SDK and A2A.
     """
-    if auth not in (None, "off", "keys"):
-        raise CommandError(f"There is no --auth {auth}", "it is off or keys")
+    _check_auth(auth, names_keys=bool(key_file or key_env))
     check_root(allow_root)
     config = configured(terminal)
     place = ServerPlace.of_environment()
@@ -248,6 +247,13 @@ async def serve(  # noqa: PLR0913 - the options of a command
             await _serve(site, listeners, link, (lambda: announcement.say(terminal, site)) if announces else None)
     if place is None:
         terminal.say("Stopped listening.", "dim")
+
+
+def _check_auth(auth: str | None, *, names_keys: bool) -> None:
+    if auth not in (None, "off", "keys"):
+        raise CommandError(f"There is no --auth {auth}", "it is off or keys")
+    if auth == "off" and names_keys:
+        raise CommandError("With --auth off nobody is asked for a key", "leave --key-file and --key-env out, or --auth")
 
 
 async def _guard(

@@ -51,11 +51,16 @@ def as_tool(function: Any, **fields: Any) -> Tool:
     from toolcrib.schema import function_parser  # all of pydantic, which a program without typed tools never loads
 
     name = fields.pop("name", None) or getattr(function, "__name__", "")
-    deps = tuple(fields.pop("deps", ()))
+    deps = fields.pop("deps", ())
+    if isinstance(deps, str):
+        raise BadTool(name, "deps", f"is a list such as [{deps!r}]", _where(function))
     try:
-        signature = function_parser(function, context_type=Context, deps=deps)
+        signature = function_parser(function, context_type=Context, deps=tuple(deps))
     except SchemaError as error:
         raise BadTool(name, "arguments", str(error), _where(function)) from None
+    for one in deps:
+        if one not in signature.dep_params:
+            raise BadTool(name, "deps", _no_parameter(function, str(one)), _where(function))
     mode = _mode(function, fields.get("isolate", False), name)
     if mode == "process" and signature.dep_params:
         raise BadTool(name, "deps", "cannot be handed to a process of its own; make them inside the function")
@@ -91,6 +96,11 @@ def _check_function(function: Any, fields: Mapping[str, Any]) -> None:
     if first in ("self", "cls") and inside and not inside.endswith("<locals>") and not inspect.ismethod(function):
         owner = inside.rpartition(".")[2]
         raise BadTool(name, "function", f"is a method without its object: write tool({owner}(...).{name})")
+
+
+def _no_parameter(function: Callable[..., Any], name: str) -> str:
+    close = nearest(name, inspect.signature(function).parameters, 1)
+    return f"the function has no parameter '{name}'" + (f", did you mean '{close[0]}'?" if close else "")
 
 
 def _no_code() -> None:

@@ -215,6 +215,8 @@ def test_servers_of_others_are_left_alone(home: Home) -> None:
 def test_wrong_names_are_explained(home: Home) -> None:
     assert "there are claude-code, claude-desktop" in home.run("install", "emacs", code=2).err
     assert "no hooks for Goose" in home.run("install", "goose", "--guard", code=2).err
+    for option in (("--values",), ("--env", "TOKEN")):
+        assert "are for the server" in home.run("install", "cursor", "--guard", *option, code=2).err
     assert "has nothing of Toolcrib" in home.run("uninstall", "gemini").err
 
 

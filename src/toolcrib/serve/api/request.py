@@ -68,6 +68,13 @@ class ApiRequest:
             limits = self.api.limits
             largest = limits.body_bytes if self.route.right is not None else min(limits.body_bytes, STRANGERS_BYTES)
             self.body = decoded(self.route.body, await read(self.receive, largest, limits.body_s))
+        elif self.route.method != "GET" and not self.route.reads and self._has_body():
+            unused = await read(self.receive, STRANGERS_BYTES, self.api.limits.body_s)
+            if unused.strip() not in (b"", b"{}", b"null"):
+                raise ApiError("invalid_arguments", "This path takes no body")
+
+    def _has_body(self) -> bool:
+        return self.headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in self.headers
 
 
 def decoded(kind: Any, body: bytes) -> Any:
@@ -86,9 +93,12 @@ def decoded(kind: Any, body: bytes) -> Any:
 
 
 def _query(kind: type[msgspec.Struct], text: bytes) -> Any:
-    """Decode a query; of a field that comes twice the last counts."""
+    """Decode a query, in which each field comes once."""
     try:
-        fields = dict(parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict")) if text else {}
+        pairs = parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict") if text else []
+        fields = dict(pairs)
+        if len(fields) != len(pairs):
+            raise ValueError("a field stands in it twice")
         if any("\0" in value for value in fields.values()):
             raise ValueError("it holds a NUL")
         return msgspec.convert(fields, kind, strict=False)

@@ -36,7 +36,8 @@ class Route:
     """One thing that the API does.
 
     `right` is what a principal needs for it; with None nobody is asked who they are. `query` and `body` are what it
-    takes; `gives` is what comes back, by status. `streams` says that it answers with events to who accepts them.
+    takes; `gives` is what comes back, by status. `streams`: it answers with events to who accepts them; `reads`: its
+    handler reads a body of its own kind.
     """
 
     method: str
@@ -49,6 +50,7 @@ class Route:
     gives: Mapping[int, Any] = field(default_factory=dict)
     streams: bool = False
     lines: bool = False
+    reads: bool = False
 
     @property
     def names(self) -> list[str]:

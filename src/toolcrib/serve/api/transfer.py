@@ -95,6 +95,7 @@ ROUTES = [
         "waited waits on under its own id and owner, and ends under others.",
         "admin",
         query=ImportQuery,
+        reads=True,
         gives={201: forms.SessionForm},
     ),
     Route(
