@@ -206,8 +206,8 @@ def test_a_name_says_what_its_value_is() -> None:
     assert {part: count for part, count in counts.items() if count > VAGUE_LEFT.get(part, 0)} == {}
 
 
-def test_what_a_store_or_a_guard_can_do_stands_in_its_class() -> None:
-    asking = re.compile(r"\b(?:getattr|hasattr)\((?:\w+\.)*_?(?:store|guard)(?:\(\))?, ")
+def test_what_a_store_a_guard_a_policy_or_a_source_can_do_stands_in_its_class() -> None:
+    asking = re.compile(r"\b(?:getattr|hasattr)\((?:\w+\.)*_?(?:store|guard|policy|source)(?:\(\))?, ")
     assert asking.search('hasattr(self._store(), "nodes")')
     assert [str(path.relative_to(ROOT)) for path in modules() if asking.search(path.read_text("utf-8"))] == []
 

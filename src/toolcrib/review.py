@@ -206,7 +206,7 @@ async def source_findings(crib: Crib) -> list[Finding]:
 
 def _strange_account(crib: Crib, source: Source) -> Iterator[Finding]:
     """An account that a source is used with, and that is almost one that is described."""
-    wish = getattr(source, "account", None)
+    wish = source.account
     if wish is None or crib.accounts.named(wish["name"]) != AccountSettings(**wish):
         return
     others = [one.name for one in crib.accounts.settings if one.name != wish["name"]]
