@@ -1021,6 +1021,7 @@ SCALE: dict[str, str] = {
     "scale.workers.4": "Limits and rates are those of all server processes together.",
     "scale.workers.5": "A connection of an older MCP revision is served by the process that greeted its client.",
     "scale.workers.6": "What several server processes cannot serve is refused with the reason.",
+    "scale.capacity.1": "The capacity model computes loads, numbers, failures and walls from measured costs.",
     "scale.sweep.1": "A sweep takes sessions out in few short transactions.",
     "scale.archive.1": "Sessions unused for the retention time go into an archive as files; those in use stay.",
     "scale.archive.2": "Whoever asks for an archived session finds it whole, by every way.",
