@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit browser console generate services check format dist bench bench-durable bench-http bench-mcp bench-gateway conformance conformance-proxy interop adapters first-steps score site soak soak-readers faults mutants requirements clean
+.PHONY: help demo test test-unit browser console pictures generate services check format dist bench bench-durable bench-http bench-mcp bench-gateway conformance conformance-proxy interop adapters first-steps score site soak soak-readers faults mutants requirements clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -68,7 +68,11 @@ generate: $(INSTALLED) ## Write what is generated from the types of events: a pa
 	$(BIN)/python -m tests.events.generate
 
 console: ## Build the console into the package (needs Node and npm)
-	cd console && npm ci --silent --no-fund --no-audit && npx tsc --noEmit && npx vite build
+	cd console && npm ci --silent --no-fund --no-audit && npm run --silent check && npx vite build
+
+pictures: $(INSTALLED) browser ## Make the pictures of the console in the docs anew
+	rm -rf docs/images/console
+	TOOLCRIB_PICTURES=docs/images/console $(BIN)/python -m pytest -q tests/console/test_pictures.py
 
 bench: $(BENCH_INSTALLED) ## Run the benchmarks (ARGS go to bench/run.py)
 	$(BIN)/python bench/run.py $(ARGS)

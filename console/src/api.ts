@@ -1,6 +1,7 @@
 // Talking to the server: one function for requests, one for streams, and what is known of the connection.
 
 import { signal } from "@preact/signals";
+import { lines } from "./stream";
 import type { Event, Me } from "./types";
 
 export class Problem extends Error {
@@ -77,10 +78,10 @@ export const post = <T>(path: string, body: unknown = {}) => api<T>("POST", path
 
 export function asked(query: Record<string, unknown>): string {
   const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== "" && value !== false);
-  return given.length ? "?" + new URLSearchParams(given.map(([key, value]) => [key, String(value)])) : "";
+  return given.length ? `?${new URLSearchParams(given.map(([key, value]) => [key, String(value)]))}` : "";
 }
 
-export const at = (...parts: (string | number)[]) => "v1/" + parts.map((part) => encodeURIComponent(part)).join("/");
+export const at = (...parts: (string | number)[]) => `v1/${parts.map((part) => encodeURIComponent(part)).join("/")}`;
 
 /** Asks who is signed in. A server that is away is asked again until it is back. */
 export async function meet(): Promise<void> {
@@ -107,12 +108,7 @@ export async function whole<T>(said: T): Promise<T> {
  * heard, and so is one that the server ended; nothing is heard twice. A page that nobody looks at lets go of it unless it
  * is `always` wanted: browsers have few connections for all pages of a server.
  */
-export function follow<T = Event>(
-  path: string,
-  heard: (data: T, kind: string) => void,
-  always = false,
-  opened?: () => void,
-): () => void {
+export function follow<T = Event>(path: string, heard: (data: T, kind: string) => void, always = false, opened?: () => void): () => void {
   const over = new AbortController();
   let last = "";
 
@@ -169,30 +165,3 @@ const looked = () => new Promise((done) => document.addEventListener("visibility
 
 /** A stream that says nothing for so long, not even that it is alive, is dead. */
 const SILENCE_MS = 45_000;
-
-interface Line {
-  id?: string;
-  kind: string;
-  data: string;
-}
-
-async function* lines(body: ReadableStream<Uint8Array>, alive: () => void): AsyncGenerator<Line> {
-  const reader = body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>).getReader();
-  let rest = "";
-  let line: Line = { kind: "message", data: "" };
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    alive();
-    const pieces = (rest + value).split(/\r?\n/);
-    rest = pieces.pop() ?? "";
-    for (const piece of pieces) {
-      if (piece === "") {
-        yield line;
-        line = { kind: "message", data: "" };
-      } else if (piece.startsWith("id:")) line.id = piece.slice(3).trim();
-      else if (piece.startsWith("event:")) line.kind = piece.slice(6).trim();
-      else if (piece.startsWith("data:")) line.data += piece.slice(5).trimStart();
-    }
-  }
-}

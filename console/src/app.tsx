@@ -9,33 +9,37 @@ import { bare, Choice, Trouble } from "./parts/basics";
 import { Find } from "./parts/search";
 import { attend, counted, questions, refresh } from "./questions";
 import { go, route, to } from "./router";
-import { Accounts } from "./screens/accounts";
-import { Agents } from "./screens/agents";
-import { Audit } from "./screens/audit";
-import { Cluster } from "./screens/cluster";
 import { Inbox } from "./screens/inbox";
 import { Live } from "./screens/live";
 import { Overview } from "./screens/overview";
-import { Sessions } from "./screens/sessions";
 import { SignIn } from "./screens/signin";
-import { Sources } from "./screens/sources";
 import { Tools } from "./screens/tools";
 import { theme } from "./theme";
 
-const Policy = lazy(() => import("./screens/policy").then((made) => ({ default: made.Policy })));
+// What most people look at first comes with the page, the rest when it is wanted or when there is time.
+const later = {
+  sessions: () => import("./screens/sessions").then((made) => ({ default: made.Sessions })),
+  agents: () => import("./screens/agents").then((made) => ({ default: made.Agents })),
+  sources: () => import("./screens/sources").then((made) => ({ default: made.Sources })),
+  accounts: () => import("./screens/accounts").then((made) => ({ default: made.Accounts })),
+  cluster: () => import("./screens/cluster").then((made) => ({ default: made.Cluster })),
+  audit: () => import("./screens/audit").then((made) => ({ default: made.Audit })),
+  policy: () => import("./screens/policy").then((made) => ({ default: made.Policy })),
+};
+const IDLE_MS = 3_000;
 
 const SCREENS: [string, string, ComponentType][] = [
   ["overview", "Overview", Overview],
   ["tools", "Tools", Tools],
   ["live", "Live", Live],
   ["inbox", "Inbox", Inbox],
-  ["sessions", "Sessions", Sessions],
-  ["agents", "Agents", Agents],
-  ["sources", "Sources", Sources],
-  ["accounts", "Accounts", Accounts],
-  ["cluster", "Cluster", Cluster],
-  ["audit", "Audit", Audit],
-  ["policy", "Policy", Policy],
+  ["sessions", "Sessions", lazy(later.sessions)],
+  ["agents", "Agents", lazy(later.agents)],
+  ["sources", "Sources", lazy(later.sources)],
+  ["accounts", "Accounts", lazy(later.accounts)],
+  ["cluster", "Cluster", lazy(later.cluster)],
+  ["audit", "Audit", lazy(later.audit)],
+  ["policy", "Policy", lazy(later.policy)],
 ];
 
 const NAMES = SCREENS.map(([key, title]) => [key, title] as const);
@@ -44,7 +48,12 @@ const COLOURS = [["", "as the system"], "light", "dark"] as const;
 export function App() {
   const refused = useSignal<unknown>(undefined);
   useEffect(() => void meet().catch((error) => (refused.value = error)), []);
-  if (refused.value) return <main class="screen signin"><Trouble of={refused.value} /></main>;
+  if (refused.value)
+    return (
+      <main class="screen signin">
+        <Trouble of={refused.value} />
+      </main>
+    );
   if (me.value === undefined) return link.value === "lost" ? <p class="nothing">The server does not answer; it is tried again…</p> : null;
   if (me.value === null) return <SignIn />;
   return <Frame />;
@@ -56,6 +65,10 @@ function Frame() {
   const waiting = questions.value?.length ?? 0;
   useEffect(() => void refresh(), [returns.value]);
   useEffect(attend, []);
+  useEffect(() => {
+    const timer = setTimeout(() => Object.values(later).forEach((load) => void load().catch(() => {})), IDLE_MS);
+    return () => clearTimeout(timer);
+  }, []);
   useEffect(() => {
     document.title = waiting ? `(${counted.value}) Toolcrib` : "Toolcrib";
   }, [waiting, counted.value]);
@@ -83,36 +96,74 @@ function Frame() {
   const [, title, Screen] = SCREENS.find(([key]) => key === name) ?? SCREENS[0]!;
   return (
     <div class="frame">
-      <button class="skip" onClick={() => document.querySelector("main")?.focus()}>Skip to the content</button>
+      <button class="skip" onClick={() => document.querySelector("main")?.focus()}>
+        Skip to the content
+      </button>
       <header class="rail">
-        <a class="name" href={to("overview")}><img src="./icon.svg" width="24" height="24" alt="" />Toolcrib</a>
+        <a class="name" href={to("overview")}>
+          <img src="./icon.svg" width="24" height="24" alt="" />
+          Toolcrib
+        </a>
         <nav aria-label="Screens">
           {SCREENS.map(([key, text]) => (
             <a key={key} href={to(key)} aria-current={key === name ? "page" : undefined}>
               {text}
-              {key === "inbox" && waiting > 0 && <span class="count" aria-label={`${counted.value} open`}>{counted.value}</span>}
+              {key === "inbox" && waiting > 0 && (
+                <span class="count">
+                  {counted.value}
+                  <span class="hidden-text"> open</span>
+                </span>
+              )}
             </a>
           ))}
         </nav>
         <div class="foot">
-          <button class="bare find-button" onClick={() => (finding.value = true)}>Search<span class="wide-only"> (Ctrl K)</span></button>
-          <span>{me.value!.name}{me.value!.admin && me.value!.auth !== "off" ? " (admin)" : ""}</span>
+          <button class="bare find-button" onClick={() => (finding.value = true)}>
+            Search<span class="wide-only"> (Ctrl K)</span>
+          </button>
+          <span>
+            {me.value!.name}
+            {me.value!.admin && me.value!.auth !== "off" ? " (admin)" : ""}
+          </span>
           <Choice label="Colours" value={theme.value} choices={COLOURS} changed={(value) => (theme.value = value)} />
-          {me.value!.auth !== "off" && <button onClick={() => api("POST", "v1/signout", {}).finally(() => (me.value = null))}>Sign out</button>}
-          <button class="bare" onClick={() => keys.current?.showModal()}>Shortcuts (?)</button>
+          {me.value!.auth !== "off" && (
+            <button onClick={() => api("POST", "v1/signout", {}).finally(() => (me.value = null))}>Sign out</button>
+          )}
+          <button class="bare" onClick={() => keys.current?.showModal()}>
+            Shortcuts (?)
+          </button>
           <span class="version">Toolcrib {me.value!.version}</span>
         </div>
       </header>
       <div class="main-area">
-        {link.value === "lost" && <div class="lost" role="status">The connection is lost. It is tried again by itself.</div>}
+        {link.value === "lost" && (
+          <div class="lost" role="status">
+            The connection is lost. It is tried again by itself.
+          </div>
+        )}
         {me.value!.auth === "off" && <div class="notice">No sign-in: whoever is let in may do everything.</div>}
-        <main class="screen" aria-label={title} tabIndex={-1}><Suspense fallback={null}><Screen /></Suspense></main>
+        <main class="screen" aria-label={title} tabIndex={-1}>
+          <Suspense fallback={null}>
+            <Screen />
+          </Suspense>
+        </main>
       </div>
       {finding.value && <Find screens={NAMES} close={() => (finding.value = false)} />}
       <dialog ref={keys} aria-label="Keys">
         <h2>Keys</h2>
-        <dl>{KEYS.map(([key, what]) => <><dt><kbd>{key}</kbd></dt><dd>{what}</dd></>)}</dl>
-        <form method="dialog"><button class="main">Close</button></form>
+        <dl>
+          {KEYS.map(([key, what]) => (
+            <>
+              <dt>
+                <kbd>{key}</kbd>
+              </dt>
+              <dd>{what}</dd>
+            </>
+          ))}
+        </dl>
+        <form method="dialog">
+          <button class="main">Close</button>
+        </form>
       </dialog>
     </div>
   );

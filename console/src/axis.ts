@@ -55,7 +55,10 @@ export function axisOf(roots: readonly Span[], until: number): Axis {
   const sum = work.reduce((all, one) => all + one.to - one.from, 0);
   // Many short pauses together are part of the work; only those that would press it together are folded.
   const longest = Math.max(LEAST_S, sum * LONG);
-  const pauses = work.slice(1).map((one, n) => one.from - work[n]!.to).concat(end - work.at(-1)!.to);
+  const pauses = work
+    .slice(1)
+    .map((one, n) => one.from - work[n]!.to)
+    .concat(end - work.at(-1)!.to);
   const many = pauses.filter((pause) => pause > longest).length;
   const unfolded = sum + pauses.reduce((all, pause) => all + (pause > longest ? 0 : pause), 0);
   const folded = (unfolded || 1) * Math.min(FOLDED, ALL_FOLDED / Math.max(1, many));

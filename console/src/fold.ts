@@ -1,7 +1,7 @@
 // The log is the truth: what the screens show of calls and conversations is folded from its events, here as on the server.
 
-import { dataOf } from "./types";
 import type { CallerRecord, Entry, Event, Failure, Question, Verdict } from "./types";
+import { dataOf } from "./types";
 
 export interface Answered {
   action: string;
@@ -55,8 +55,22 @@ export function take(cards: Map<string, Card>, event: Event): Card | undefined {
   if (event.kind === "accepted") {
     const data = dataOf(event, "accepted");
     card = {
-      id: event.call, session: event.session, tool: data.tool, label: data.label, args: data.args, by: data.by, parent: data.parent ?? undefined, trace: data.trace ?? undefined,
-      status: "queued", output: "", answers: [], background: data.background ?? undefined, accepted: event.time, seq: event.seq, last: event.seq, children: [],
+      id: event.call,
+      session: event.session,
+      tool: data.tool,
+      label: data.label,
+      args: data.args,
+      by: data.by,
+      parent: data.parent ?? undefined,
+      trace: data.trace ?? undefined,
+      status: "queued",
+      output: "",
+      answers: [],
+      background: data.background ?? undefined,
+      accepted: event.time,
+      seq: event.seq,
+      last: event.seq,
+      children: [],
     };
     cards.set(event.call, card);
     below(cards, card);
@@ -80,8 +94,25 @@ export function listed(cards: Map<string, Card>, entry: Entry, session: string):
   const { id, tool, label, status, parent, by, seq, result } = entry;
   const [started, done] = [entry.started_at ?? undefined, entry.done_at ?? undefined];
   const card: Card = {
-    id, session, tool, label, status, parent: parent ?? undefined, by: by ?? undefined, seq, last: -1, started, done, args: undefined, output: "",
-    answers: [], children: [], accepted: entry.accepted_at, data: result?.data, failure: result?.failure ?? undefined, duration: done && started ? done - started : undefined,
+    id,
+    session,
+    tool,
+    label,
+    status,
+    parent: parent ?? undefined,
+    by: by ?? undefined,
+    seq,
+    last: -1,
+    started,
+    done,
+    args: undefined,
+    output: "",
+    answers: [],
+    children: [],
+    accepted: entry.accepted_at,
+    data: result?.data,
+    failure: result?.failure ?? undefined,
+    duration: done && started ? done - started : undefined,
   };
   cards.set(id, card);
   below(cards, card);
@@ -93,7 +124,10 @@ export function known(cards: Map<string, Card>, told: Card): void {
   if (!card || card.args !== undefined) return;
   const { parent, args, by, verdict, output, answers } = told;
   // A log tells a large result as a reference, a list as a whole.
-  const fuller = over(card) && !over(told) ? { ...card, parent, args, by, verdict, output, answers } : { ...told, data: card.data ?? told.data, children: card.children };
+  const fuller =
+    over(card) && !over(told)
+      ? { ...card, parent, args, by, verdict, output, answers }
+      : { ...told, data: card.data ?? told.data, children: card.children };
   cards.set(told.id, fuller);
   below(cards, fuller);
 }
@@ -113,7 +147,11 @@ function changed(card: Card, event: Event): Partial<Card> {
     case "started":
       return { status: "running", started: event.time, args: data.args ?? card.args, verdict: data.verdict ?? card.verdict };
     case "progress":
-      return { status: card.output ? "streaming" : "running", progress: data.progress ?? card.progress, message: data.message ?? card.message };
+      return {
+        status: card.output ? "streaming" : "running",
+        progress: data.progress ?? card.progress,
+        message: data.message ?? card.message,
+      };
     case "output":
       return { status: "streaming", output: (card.output + text(data.delta ?? data.value)).slice(-MOST_OUTPUT) };
     case "settled":
@@ -129,21 +167,37 @@ function ended(event: Event): Partial<Card> {
   const data = dataOf(event, "done");
   const failure: Failure | undefined = data.failure ?? undefined;
   return {
-    status: data.ok ? "succeeded" : (ENDS[failure?.code ?? ""] ?? "failed"), question: undefined, done: event.time,
-    data: data.data, failure, duration: data.duration_ms === undefined ? undefined : data.duration_ms / 1000, progress: undefined,
+    status: data.ok ? "succeeded" : (ENDS[failure?.code ?? ""] ?? "failed"),
+    question: undefined,
+    done: event.time,
+    data: data.data,
+    failure,
+    duration: data.duration_ms === undefined ? undefined : data.duration_ms / 1000,
+    progress: undefined,
   };
 }
 
 /** Somebody looked and said what came of it, or whoever ran it came back. */
-const settled = ({ data, time }: Event): Answered =>
-  ({ action: data.ok ? "it happened" : "it did not happen", actor: data.metadata?.settled_by ?? "whoever ran it", reason: data.metadata?.reason, at: time });
+const settled = ({ data, time }: Event): Answered => ({
+  action: data.ok ? "it happened" : "it did not happen",
+  actor: data.metadata?.settled_by ?? "whoever ran it",
+  reason: data.metadata?.reason,
+  at: time,
+});
 
 const answer = (event: Event): Answered => {
   const data = dataOf(event, "answered");
-  return { action: data.action, actor: data.actor, reason: data.reason ?? undefined, scope: data.scope, edited: "args" in data, at: event.time };
+  return {
+    action: data.action,
+    actor: data.actor,
+    reason: data.reason ?? undefined,
+    scope: data.scope,
+    edited: "args" in data,
+    at: event.time,
+  };
 };
 
-const text = (value: unknown) => (typeof value === "string" ? value : value === undefined ? "" : JSON.stringify(value) + "\n");
+const text = (value: unknown) => (typeof value === "string" ? value : value === undefined ? "" : `${JSON.stringify(value)}\n`);
 
 export function folded(events: readonly Event[]): Map<string, Card> {
   const cards = new Map<string, Card>();
@@ -176,14 +230,16 @@ export class Talk {
         if (data.role === "assistant") this.streaming = "";
         this.tokens += data.usage?.total ?? 0;
         this.cost += data.usage?.cost ?? 0;
-        if (data.content) this.lines.push({ kind: "message", role: data.role, text: text(data.content), agent: data.agent, seq: event.seq });
+        if (data.content)
+          this.lines.push({ kind: "message", role: data.role, text: text(data.content), agent: data.agent, seq: event.seq });
         break;
       case "text":
         this.streaming += data.delta ?? "";
         break;
       case "accepted":
         // A handover has a line of its own, and a child stands below its parent.
-        if (card && !card.parent && card.tool !== "builtin.transfer_to_agent") this.lines.push({ kind: "call", id: card.id, seq: event.seq });
+        if (card && !card.parent && card.tool !== "builtin.transfer_to_agent")
+          this.lines.push({ kind: "call", id: card.id, seq: event.seq });
         break;
       case "handover":
         this.agent = data.to;

@@ -238,12 +238,13 @@ export interface DeleteQuery {
   force?: boolean;
 }
 
-/** That one agent may reach another, and how. */
+/** That one agent may reach another, and how. `count` says how often it did in the last week. */
 export interface Edge {
   source: string;
   target: string;
   via: "call" | "transfer";
   returns?: boolean;
+  count?: number;
 }
 
 /**  */
@@ -1090,6 +1091,20 @@ export interface ToolStats {
   models: ModelNumbers[];
   uncounted: number;
   last: LastCall[];
+}
+
+/** How a tool of an untrusted source looked since `at`; `by` accepted it. `changed` are the parts that are not as in the version before, `parts` what they were, where that was kept. `current` is how it looks now. */
+export interface ToolVersion {
+  at: number;
+  parts: Record<string, unknown>;
+  changed?: string[];
+  by?: string | null;
+  current?: boolean;
+}
+
+/** The versions of a tool, the first first; none of tools that nobody has to accept. */
+export interface ToolVersions {
+  items: ToolVersion[];
 }
 
 /** A page of tools; `total` are all that fit. The first page has `facets`: for each filter how many tools of each kind fit all the other filters. And it has the sources that are `unwell`. */

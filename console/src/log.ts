@@ -1,8 +1,8 @@
 // The log of a session, however long: only the pages that are looked at are here.
 
 import { at, get } from "./api";
-import { dataOf } from "./types";
 import type { Event, Page } from "./types";
+import { dataOf } from "./types";
 
 const PAGE = 200;
 
@@ -44,7 +44,7 @@ export class Log {
   private async fetch(after: number, last: number): Promise<void> {
     for (let place = after; place < last; ) {
       const { items, next } = await get<Page<Event>>(at("sessions", this.id, "events"), { after: place, limit: last - place });
-      items.forEach((event) => this.put(event));
+      for (const event of items) this.put(event);
       if (next === undefined) return;
       place = items.at(-1)!.seq;
     }

@@ -21,7 +21,7 @@ function decoded(part: string): string {
   }
 }
 
-export const to = (...parts: string[]) => "#/" + parts.map(encodeURIComponent).join("/");
+export const to = (...parts: string[]) => `#/${parts.map(encodeURIComponent).join("/")}`;
 
 /** What an address says of one thing, not of a list. */
 const OF_ONE = ["mark", "call", "event", "at", "span"];

@@ -27,7 +27,7 @@ export class SpanLog {
       while (!this.over && this.spans.last < last) {
         const { items } = await get<Page<Event>>(at("sessions", this.id, "events"), { after: this.spans.last, limit: PAGE });
         if (!items.length) break;
-        items.forEach((event) => this.spans.take(event));
+        for (const event of items) this.spans.take(event);
         this.changed();
       }
     } catch (error) {
@@ -35,7 +35,7 @@ export class SpanLog {
       return;
     }
     this.whole = true;
-    this.pending.splice(0).forEach((event) => this.spans.take(event));
+    for (const event of this.pending.splice(0)) this.spans.take(event);
     this.changed();
   }
 

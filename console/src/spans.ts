@@ -91,7 +91,19 @@ export class Spans {
       const [maker, run] = [this.known.get(`call:${data.parent}`), this.known.get(`run:${data.run}`)];
       // What a sub-agent calls belongs to its turn, and not right to the call that the sub-agent is.
       const parent = maker && run?.parent !== maker ? maker : (this.turns.get(data.run ?? "") ?? run ?? maker);
-      this.add({ id: `call:${call}`, kind: "call", name: data.tool, label: data.label || data.tool, from: time, phases: [{ doing: "queued", from: time }], state: "queued", seq }, parent);
+      this.add(
+        {
+          id: `call:${call}`,
+          kind: "call",
+          name: data.tool,
+          label: data.label || data.tool,
+          from: time,
+          phases: [{ doing: "queued", from: time }],
+          state: "queued",
+          seq,
+        },
+        parent,
+      );
       return;
     }
     const span = this.known.get(`call:${call}`);
@@ -123,16 +135,43 @@ export class Spans {
 
   runStarted({ data, time, seq }: Event): void {
     const parent = this.known.get(`call:${data.call}`);
-    this.add({ id: `run:${data.run}`, kind: "run", name: data.agent, label: data.agent, from: time, phases: [{ doing: "working", from: time }], state: "running", seq }, parent);
+    this.add(
+      {
+        id: `run:${data.run}`,
+        kind: "run",
+        name: data.agent,
+        label: data.agent,
+        from: time,
+        phases: [{ doing: "working", from: time }],
+        state: "running",
+        seq,
+      },
+      parent,
+    );
   }
 
   turnStarted({ data, time, seq }: Event): void {
     const parent = this.known.get(`run:${data.run}`);
     const work = () => [{ doing: "working" as const, from: time }];
     const label = parent && parent.name !== data.agent ? `turn ${data.turn}, ${data.agent}` : `turn ${data.turn}`;
-    const turn = this.add({ id: `turn:${data.run}:${data.turn}`, kind: "turn", name: data.agent, label, from: time, phases: work(), state: "running", seq }, parent);
+    const turn = this.add(
+      { id: `turn:${data.run}:${data.turn}`, kind: "turn", name: data.agent, label, from: time, phases: work(), state: "running", seq },
+      parent,
+    );
     this.turns.set(data.run, turn);
-    this.add({ id: `model:${data.run}:${data.turn}`, kind: "model", name: data.agent, label: data.model ?? "model", from: time, phases: work(), state: "running", seq }, turn);
+    this.add(
+      {
+        id: `model:${data.run}:${data.turn}`,
+        kind: "model",
+        name: data.agent,
+        label: data.model ?? "model",
+        from: time,
+        phases: work(),
+        state: "running",
+        seq,
+      },
+      turn,
+    );
   }
 
   /** A piece of a reply. */
@@ -156,7 +195,10 @@ export class Spans {
   /** A model that was asked more than once waited until it was asked the last time. */
   private askedAgain(span: Span, at: number | undefined): void {
     if (at === undefined || at <= span.from) return;
-    span.phases = [{ doing: "waiting", from: span.from, to: at }, { doing: "working", from: at }];
+    span.phases = [
+      { doing: "waiting", from: span.from, to: at },
+      { doing: "working", from: at },
+    ];
   }
 
   /** A summary is a request of its own, which nobody was told of when it began. */
@@ -165,7 +207,18 @@ export class Spans {
     const parent = (kind === "handover" ? this.turns.get(data.run) : undefined) ?? this.known.get(`run:${data.run}`);
     parent?.seqs.push(seq);
     if (from === undefined) return;
-    const span = this.add({ id: `model:${seq}`, kind: "model", name: data.agent ?? data.from, label: "summary", from, phases: [{ doing: "working", from }], seq }, parent);
+    const span = this.add(
+      {
+        id: `model:${seq}`,
+        kind: "model",
+        name: data.agent ?? data.from,
+        label: "summary",
+        from,
+        phases: [{ doing: "working", from }],
+        seq,
+      },
+      parent,
+    );
     this.end(span, time, "done");
   }
 
@@ -222,7 +275,8 @@ function usageOf(data: Record<string, number> | null | undefined): Usage | undef
 }
 
 /** What people call a span. */
-export const titled = ({ kind, name, label }: Span) => ({ run: `run of ${name}`, turn: label, model: label === "summary" ? "summary" : `request to ${label}`, call: name })[kind];
+export const titled = ({ kind, name, label }: Span) =>
+  ({ run: `run of ${name}`, turn: label, model: label === "summary" ? "summary" : `request to ${label}`, call: name })[kind];
 
 /** The rows of a waterfall: every span below those that are open, and that had begun by an event. */
 export function rowsOf(roots: readonly Span[], closed: ReadonlySet<string>, upto: number): Span[] {

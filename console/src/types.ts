@@ -5,8 +5,16 @@ import type { EntryForm, EventForm, QuestionForm, ResultForm, ToolDetail } from 
 
 export type { CallerRecord, Failure, VerdictRecord as Verdict } from "./events";
 export type {
-  AccountForm, FindingForm as Finding, Me, SessionForm as SessionLine, SourceDetails, SourceEntry, SourceTestForm,
-  ToolForm as ToolLine, Tools as ToolsPage, ToolStats,
+  AccountForm,
+  FindingForm as Finding,
+  Me,
+  SessionForm as SessionLine,
+  SourceDetails,
+  SourceEntry,
+  SourceTestForm,
+  ToolForm as ToolLine,
+  ToolStats,
+  Tools as ToolsPage,
 } from "./forms";
 
 export interface Page<T> {
@@ -18,6 +26,7 @@ export interface Page<T> {
 export type Question = QuestionForm;
 
 /** An event; its data is of the type that `EventKinds` has for its kind. */
+// biome-ignore lint/suspicious/noExplicitAny: kinds are told apart where they are read
 export type Event = EventForm & { data: Record<string, any> };
 
 /** The data of an event that is of that kind. */

@@ -44,6 +44,14 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
         yield made
 
 
+@pytest.fixture(scope="session")
+def week(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    """A shop with a week of calls in its log, to look at alone."""
+    chromium()
+    with shop_at(tmp_path_factory.mktemp("week"), "--week") as made:
+        yield made
+
+
 @pytest.fixture
 def own_shop(tmp_path: Path) -> Iterator[Shop]:
     """A shop that a test may end."""

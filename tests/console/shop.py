@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import random
 import shlex
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,6 +21,7 @@ from pydantic import BaseModel, Field
 
 from tests.accounts.place import KEY, whoami
 from tests.agent.place import UNGUARDED
+from tests.console import busy_week
 from toolcrib import AntiPattern, Change, Context, Crib, Example, Result, Tool, ToolFailure, tool
 from toolcrib.accounts import AccountSettings
 from toolcrib.agent import Agent, Agents
@@ -224,6 +227,7 @@ def main() -> None:
     ask.add_argument("--account")
     ask.add_argument("--mail", action="store_true", help="tools for mail, and a policy that looks at origins")
     ask.add_argument("--deny", help="a rule of the policy")
+    ask.add_argument("--week", action="store_true", help="a week of calls is in its log before it is served")
     given = ask.parse_args()
     servers = [] if given.server is None else [Mcp(*shlex.split(given.server), name="peer", trusted=True)]
     sources = [*TOOLS, *servers, *map(filler, range(given.tools))]
@@ -235,7 +239,12 @@ def main() -> None:
         accounts = [AccountSettings(name="shop", resource=given.account), AccountSettings(name="bank", grant="key")]
         more = {"accounts": accounts, "secret_key": KEY, "deps": {"api": given.account}}
         sources.append(whoami)
-    crib = Crib(sources, store=given.store, engine=given.engine, agents=agents(mail=given.mail), policy=policy, **more)
+    staff = agents(mail=given.mail)
+    if given.week:
+        asyncio.run(busy_week.write(TOOLS, given.store, time.time()))
+        sources += [busy_week.track, busy_week.quote(busy_week.AFTER)]
+        staff, policy = busy_week.agents(random.Random(8)), busy_week.POLICY
+    crib = Crib(sources, store=given.store, engine=given.engine, agents=staff, policy=policy, **more)
     asyncio.run(serve(crib, given))
 
 

@@ -121,8 +121,12 @@ async def test_a_narrow_screen_shows_one_thing_at_a_time_and_nothing_sticks_out(
         for screen in SCREENS:
             await visit.go(screen)
             await expect(visit.page.locator("main .sheet, main .list, main .nothing").first).to_be_visible()
+            if screen == "policy":  # its box comes with the forms
+                await expect(visit.page.get_by_role("textbox", name="Arguments")).to_be_visible()
             wide = await visit.page.evaluate("document.querySelector('main').scrollWidth")
             assert wide <= 360, screen
+            higher = await visit.page.evaluate("document.documentElement.scrollHeight > innerHeight")
+            assert not higher, screen  # the screen scrolls, and not the page
         await visit.go("tools")
         await visit.page.get_by_role("searchbox").fill("find_order")
         await visit.region("Tools").get_by_role("link").first.click()

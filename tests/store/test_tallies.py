@@ -106,6 +106,16 @@ def test_what_a_call_is_stands_in_its_beginning() -> None:
     assert CountedCall.read(b"no json") == CountedCall()
 
 
+def test_a_call_tells_which_agent_an_agent_led_to() -> None:
+    handover = {"handover": {"to": "billing", "reason": "money"}}
+    assert counted("done", handover)[1:] == [("transfer", "shop.pay", "clerk", "billing", 0, 1, 0)]
+    assert [what for what, *_ in counted("done", handover, CountedCall("shop.pay", ""))] == ["call"]
+    asks = CountedCall.read(b'{"tool": "builtin.call_agent", "agent": "clerk", "args": {"agent": "stock"}}')
+    ended = counted("done", {"failure": {"code": "timeout"}}, asks)
+    assert ended[1] == ("delegation", "builtin.call_agent", "clerk", "stock", 0, 1, 0)
+    assert CountedCall.read(b'{"tool": "shop.pay", "agent": "clerk", "args": {"agent": "stock"}}') == CALL
+
+
 def fold(*events: tuple[str | None, str, Any, float]) -> dict[tuple[str, str, str, str], tuple[int, int]]:
     """The numbers of a log by what, tool, agent and code."""
     log, tallies = LogTallies("ada"), Tallies()

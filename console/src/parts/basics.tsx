@@ -8,37 +8,62 @@ import { narrow, route } from "../router";
 import type { Page } from "../types";
 
 const TONES: Record<string, string> = {
-  succeeded: "good", done: "good", ok: "good", healthy: "good", running: "busy", streaming: "busy", queued: "soft", waiting: "warn",
-  degraded: "warn", failed: "bad", timed_out: "bad", timeout: "bad", denied: "bad", declined: "bad", not_found: "bad", invalid_arguments: "bad",
-  unavailable: "bad", rate_limited: "bad", too_large: "bad", internal: "bad", unhealthy: "bad", dead: "bad", alive: "good", connected: "good", expired: "bad",
-  cancelled: "soft", unknown: "odd",
+  succeeded: "good",
+  done: "good",
+  ok: "good",
+  healthy: "good",
+  running: "busy",
+  streaming: "busy",
+  queued: "soft",
+  waiting: "warn",
+  degraded: "warn",
+  failed: "bad",
+  timed_out: "bad",
+  timeout: "bad",
+  denied: "bad",
+  declined: "bad",
+  not_found: "bad",
+  invalid_arguments: "bad",
+  unavailable: "bad",
+  rate_limited: "bad",
+  too_large: "bad",
+  internal: "bad",
+  unhealthy: "bad",
+  dead: "bad",
+  alive: "good",
+  connected: "good",
+  expired: "bad",
+  cancelled: "soft",
+  unknown: "odd",
 };
 
 export const tone = (state: string) => TONES[state] ?? "soft";
 
-export const State = ({ of }: { of: string }) => (
-  <span class={`state ${tone(of)}`}>{of.replaceAll("_", " ")}</span>
-);
+export const State = ({ of }: { of: string }) => <span class={`state ${tone(of)}`}>{of.replaceAll("_", " ")}</span>;
 
 // Marks that turn text around, and controls: what they hide must be seen before somebody says yes to it.
-const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u115f\u1160\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\uffa0\ufeff\ufff9-\ufffb]/g;
+const UNSEEN =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u115f\u1160\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\uffa0\ufeff\ufff9-\ufffb]/g;
 
 /** Text with what can not be seen in it written out. */
-export const plain = (text: string) =>
-  text.replace(UNSEEN, (mark) => "\\u" + mark.charCodeAt(0).toString(16).padStart(4, "0"));
+export const plain = (text: string) => text.replace(UNSEEN, (mark) => `\\u${mark.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
 const MOST_SAID = 2_000;
 
 /** Words of somebody else: text and never markup, kept to itself, and cut where they do not end. */
 export function Said({ of, most = MOST_SAID }: { of: unknown; most?: number }) {
   const text = typeof of === "string" ? of : of === undefined || of === null ? "" : JSON.stringify(of);
-  return <bdi>{plain(text.length > most ? text.slice(0, most) + "…" : text)}</bdi>;
+  return <bdi>{plain(text.length > most ? `${text.slice(0, most)}…` : text)}</bdi>;
 }
 
 export function Time({ at }: { at: number | undefined }) {
   if (!at) return null;
   const when = new Date(at * 1000);
-  return <time dateTime={when.toISOString()} title={when.toLocaleString()} class="soft small">{moment(when)}</time>;
+  return (
+    <time dateTime={when.toISOString()} title={when.toLocaleString()} class="soft small">
+      {moment(when)}
+    </time>
+  );
 }
 
 const CLOCK: Intl.DateTimeFormatOptions = { hour: "2-digit", minute: "2-digit", second: "2-digit" };
@@ -63,14 +88,16 @@ const MOST_SHOWN = 20_000;
 export function Value({ of, label, mark = [] }: { of: unknown; label?: string; mark?: string[] }) {
   const whole = useSignal(false);
   const box = useRef<HTMLDivElement>(null);
-  const text = useMemo(() => (typeof of === "string" ? of : JSON.stringify(of, null, 2) ?? ""), [of]);
+  const text = useMemo(() => (typeof of === "string" ? of : (JSON.stringify(of, null, 2) ?? "")), [of]);
   const marks = typeof of === "string" ? mark : mark.map((one) => JSON.stringify(one).slice(1, -1));
   const place = found(text, marks);
   const cut = text.length > MOST_SHOWN && !whole.value && !(place && place[1] > MOST_SHOWN);
   useEffect(() => box.current?.querySelector("mark")?.scrollIntoView({ block: "center" }), [place?.[0]]);
   return (
     <div class="json" ref={box} tabIndex={0} role="region" aria-label={label ?? "value"}>
-      <pre dir="auto" class={whole.value ? "huge" : undefined}><Marked text={cut ? text.slice(0, MOST_SHOWN) : text} place={place} /></pre>
+      <pre dir="auto" class={whole.value ? "huge" : undefined}>
+        <Marked text={cut ? text.slice(0, MOST_SHOWN) : text} place={place} />
+      </pre>
       {cut && <button onClick={() => (whole.value = true)}>Show all {text.length.toLocaleString()} characters</button>}
     </div>
   );
@@ -86,7 +113,15 @@ export function found(text: string, marks: string[]): [number, number] | undefin
 }
 
 export const Marked = ({ text, place }: { text: string; place: [number, number] | undefined }) =>
-  place ? <>{plain(text.slice(0, place[0]))}<mark>{plain(text.slice(...place))}</mark>{plain(text.slice(place[1]))}</> : <>{plain(text)}</>;
+  place ? (
+    <>
+      {plain(text.slice(0, place[0]))}
+      <mark>{plain(text.slice(...place))}</mark>
+      {plain(text.slice(place[1]))}
+    </>
+  ) : (
+    plain(text)
+  );
 
 export function Trouble({ of }: { of: unknown }) {
   const problem = of instanceof Problem ? of : undefined;
@@ -95,7 +130,11 @@ export function Trouble({ of }: { of: unknown }) {
   return (
     <p class="trouble" role="alert">
       <Said of={problem ? problem.message : String(of)} />
-      {problem?.hint && <span class="soft"><Said of={problem.hint} /></span>}
+      {problem?.hint && (
+        <span class="soft">
+          <Said of={problem.hint} />
+        </span>
+      )}
     </p>
   );
 }
@@ -133,8 +172,12 @@ export function useAsked<T>(ask: (abort: AbortSignal) => Promise<T>, keys: unkno
     const abort = new AbortController();
     found.value = { ...found.value, busy: true };
     ask(abort.signal).then(
-      (value) => !abort.signal.aborted && (found.value = { value, busy: false }),
-      (trouble) => !abort.signal.aborted && (found.value = { value: found.value.value, trouble, busy: false }),
+      (value) => {
+        if (!abort.signal.aborted) found.value = { value, busy: false };
+      },
+      (trouble) => {
+        if (!abort.signal.aborted) found.value = { value: found.value.value, trouble, busy: false };
+      },
     );
     return () => abort.abort();
   }, [...keys, turn.value, returns.value]);
@@ -160,7 +203,8 @@ export function usePages<T, P extends Page<T> = Page<T>>(path: string, query: Re
   const load = async (after?: string) => {
     if (after && busy.value) return;
     abort.current?.abort();
-    const { signal } = (abort.current = new AbortController());
+    abort.current = new AbortController();
+    const { signal } = abort.current;
     const had = after ? items.value.length : 0;
     busy.value = true;
     try {
@@ -183,8 +227,15 @@ export function usePages<T, P extends Page<T> = Page<T>>(path: string, query: Re
   useEffect(() => void load(), [path, asked, returns.value]);
   useEffect(() => () => abort.current?.abort(), []);
   return {
-    items: items.value, first: first.value, last: last.value, onward: !!next.value, trouble: trouble.value, busy: busy.value,
-    more: () => { if (next.value) void load(next.value); },
+    items: items.value,
+    first: first.value,
+    last: last.value,
+    onward: !!next.value,
+    trouble: trouble.value,
+    busy: busy.value,
+    more: () => {
+      if (next.value) void load(next.value);
+    },
     again: () => void load(),
   };
 }
@@ -213,7 +264,9 @@ export function Do({ work, children, class: look, disabled }: Work) {
   };
   return (
     <>
-      <button type="button" class={look} disabled={busy.value || disabled} onClick={press}>{children}</button>
+      <button type="button" class={look} disabled={busy.value || disabled} onClick={press}>
+        {children}
+      </button>
       <Trouble of={trouble.value} />
     </>
   );
@@ -230,13 +283,25 @@ export function Confirm({ title, text, work, children, class: look }: Confirmed)
   const dialog = useRef<HTMLDialogElement>(null);
   return (
     <>
-      <button type="button" class={look} onClick={() => dialog.current?.showModal()}>{children}</button>
+      <button type="button" class={look} onClick={() => dialog.current?.showModal()}>
+        {children}
+      </button>
       <dialog ref={dialog} aria-label={title}>
         <h2>{title}</h2>
         <p>{text}</p>
         <div class="actions">
-          <Do class={look} work={async () => { await work(); dialog.current?.close(); }}>{children}</Do>
-          <button type="button" onClick={() => dialog.current?.close()}>Leave it</button>
+          <Do
+            class={look}
+            work={async () => {
+              await work();
+              dialog.current?.close();
+            }}
+          >
+            {children}
+          </Do>
+          <button type="button" onClick={() => dialog.current?.close()}>
+            Leave it
+          </button>
         </div>
       </dialog>
     </>
@@ -257,7 +322,10 @@ export function useLooked<T>(ask: () => Promise<T>, everyMs: number, keys: unkno
       const mine = ++turn;
       clearTimeout(timer);
       if (!document.hidden || found.value.value === undefined) {
-        const looked = await ask().then((value) => ({ value }), (trouble) => ({ value: found.value.value, trouble }));
+        const looked = await ask().then(
+          (value) => ({ value }),
+          (trouble) => ({ value: found.value.value, trouble }),
+        );
         if (over || mine !== turn) return; // somebody asked anew meanwhile
         found.value = looked;
       }
@@ -265,13 +333,26 @@ export function useLooked<T>(ask: () => Promise<T>, everyMs: number, keys: unkno
     };
     again.current = () => void look();
     void look();
-    return () => { over = true; clearTimeout(timer); };
+    return () => {
+      over = true;
+      clearTimeout(timer);
+    };
   }, [...keys, returns.value]);
   return { ...found.value, again: () => again.current() };
 }
 
 /** A field whose value counts once the person stopped typing. */
-export function Search({ label, value = "", changed, first }: { label: string; value?: string; changed: (text: string) => void; first?: boolean }) {
+export function Search({
+  label,
+  value = "",
+  changed,
+  first,
+}: {
+  label: string;
+  value?: string;
+  changed: (text: string) => void;
+  first?: boolean;
+}) {
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   const field = useRef<HTMLInputElement>(null);
   useEffect(() => {
@@ -284,8 +365,14 @@ export function Search({ label, value = "", changed, first }: { label: string; v
     timer.current = setTimeout(() => changed(text.trim()), 200);
   };
   return (
-    <input ref={field} type="search" aria-label={label} placeholder={first ? `${label} (press /)` : label} data-search={first ? "" : undefined}
-      onInput={(event) => typed(event.currentTarget.value)} />
+    <input
+      ref={field}
+      type="search"
+      aria-label={label}
+      placeholder={first ? `${label} (press /)` : label}
+      data-search={first ? "" : undefined}
+      onInput={(event) => typed(event.currentTarget.value)}
+    />
   );
 }
 
@@ -299,11 +386,20 @@ interface Choices {
 /** One of a few: each a value, or a value and what is shown for it. */
 export const Choice = ({ label, value, choices, changed }: Choices) => (
   <select aria-label={label} value={value} onChange={(event) => changed(event.currentTarget.value)}>
-    {choices.map((one) => (typeof one === "string" ? [one, one] as const : one)).map(([key, text]) => <option key={key} value={key}>{text}</option>)}
+    {choices
+      .map((one) => (typeof one === "string" ? ([one, one] as const) : one))
+      .map(([key, text]) => (
+        <option key={key} value={key}>
+          {text}
+        </option>
+      ))}
   </select>
 );
 
 /** Whether a key was pressed for itself, and not into a field or together with others. */
 export const bare = (event: KeyboardEvent) =>
-  !event.ctrlKey && !event.metaKey && !event.altKey && !event.defaultPrevented &&
+  !event.ctrlKey &&
+  !event.metaKey &&
+  !event.altKey &&
+  !event.defaultPrevented &&
   !(event.target as HTMLElement).closest("input:not([type=range]), textarea, select, dialog");

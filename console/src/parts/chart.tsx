@@ -10,6 +10,7 @@ import { theme } from "../theme";
 export const COLOURS = ["#2b86c9", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a8a8a"];
 const DASHES = [[], [6, 3], [2, 3]];
 const HEIGHT = 150;
+const WHOLE = [1, 2, 5].flatMap((one) => Array.from({ length: 10 }, (_, n) => one * 10 ** n)).toSorted((a, b) => a - b);
 
 export interface Line {
   label: string;
@@ -33,12 +34,24 @@ interface Given {
 
 const clock: Intl.DateTimeFormatOptions = { hour: "2-digit", minute: "2-digit" };
 
+/** Of the lines of a logarithmic axis those that are read: powers of ten, and where these are few 2 and 5 of each as well. */
+function readable(splits: number[]): (number | null)[] {
+  const few = splits.length > 0 && splits.at(-1)! / splits[0]! <= 100;
+  return splits.map((one) => {
+    const first = Math.round(one / 10 ** Math.floor(Math.log10(one) + 1e-9));
+    return first === 1 || (few && (first === 2 || first === 5)) ? one : null;
+  });
+}
+
 /** A step as people read it. */
 export function stepName(at: number, step: number): string {
   const from = new Date(at * 1000);
   const day = from.toLocaleDateString([], { weekday: "short", month: "short", day: "numeric" });
   const until = new Date((at + step) * 1000);
-  const later = step > 86_400 || until.toDateString() !== from.toDateString() ? until.toLocaleDateString([], { month: "short", day: "numeric" }) + ", " : "";
+  const later =
+    step > 86_400 || until.toDateString() !== from.toDateString()
+      ? `${until.toLocaleDateString([], { month: "short", day: "numeric" })}, `
+      : "";
   return `${day}, ${from.toLocaleTimeString([], clock)} to ${later}${until.toLocaleTimeString([], clock)}`;
 }
 
@@ -59,6 +72,8 @@ export function Chart({ title, times, step, lines, say, stacked, log, chosen }: 
   const shape = lines.map((line) => line.label + line.colour).join("|");
   const colour = (line: Line, n: number) => line.colour ?? COLOURS[n % COLOURS.length]!;
   const data = () => [times, ...(stacked ? piled(lines) : lines.map((line) => line.values))] as uPlot.AlignedData;
+  // Half a call is no value: axes of what is counted have whole numbers.
+  const whole = !!stacked && lines.every((line) => line.values.every((value) => value === null || Number.isInteger(value)));
   useEffect(() => {
     const ink = getComputedStyle(box.current!).color;
     const order = stacked ? lines.map((line, n) => ({ line, n })).reverse() : lines.map((line, n) => ({ line, n }));
@@ -69,25 +84,52 @@ export function Chart({ title, times, step, lines, say, stacked, log, chosen }: 
         width: box.current!.clientWidth,
         height: HEIGHT,
         legend: { show: false },
-        cursor: { y: false, points: { show: !stacked }, drag: { x: !!chosen, y: false, setScale: false }, sync: { key: "overview", scales: ["x", null] } },
-        scales: { x: { range: (_, least, most) => [least, most + told.current.step] }, y: log ? { distr: 3 } : { range: (_, _least, most) => [0, Math.max(most ?? 0, 1e-9) * 1.1] } },
+        cursor: {
+          y: false,
+          points: { show: !stacked },
+          drag: { x: !!chosen, y: false, setScale: false },
+          sync: { key: "overview", scales: ["x", null] },
+        },
+        scales: {
+          x: { range: (_, least, most) => [least, most + told.current.step] },
+          y: log ? { distr: 3 } : { range: (_, _least, most) => [0, Math.max(most ?? 0, 1e-9) * 1.1] },
+        },
         axes: [
           { stroke: ink, grid: { show: false }, ticks: { show: false }, space: 80, size: 26, values: (_, splits) => splits.map(named) },
-          { stroke: ink, size: 58, grid: { stroke: "#8883", width: 1 }, ticks: { show: false }, space: 32, values: (_, splits) => splits.map((one) => (one === null ? "" : told.current.say(one))) },
+          {
+            stroke: ink,
+            size: 58,
+            ...(whole ? { incrs: WHOLE } : {}),
+            grid: { stroke: "#8883", width: 1, ...(log ? { filter: (_: uPlot, splits: number[]) => readable(splits) } : {}) },
+            ...(log ? { filter: (_: uPlot, splits: number[]) => readable(splits) } : {}),
+            ticks: { show: false },
+            space: 32,
+            values: (_, splits) => splits.map((one) => (one === null ? "" : told.current.say(one))),
+          },
         ],
-        series: [{}, ...order.map(({ line, n }) => ({
-          stroke: colour(line, n), width: stacked ? 0 : 2, fill: stacked ? colour(line, n) : undefined, dash: stacked ? [] : DASHES[n % DASHES.length],
-          paths: stacked ? bars : undefined, points: { show: !stacked && lonely(line.values), size: 6, fill: colour(line, n) }, spanGaps: false,
-        }))],
+        series: [
+          {},
+          ...order.map(({ line, n }) => ({
+            stroke: colour(line, n),
+            width: stacked ? 0 : 2,
+            fill: stacked ? colour(line, n) : undefined,
+            dash: stacked ? [] : DASHES[n % DASHES.length],
+            paths: stacked ? bars : undefined,
+            points: { show: !stacked && lonely(line.values), size: 6, fill: colour(line, n) },
+            spanGaps: false,
+          })),
+        ],
         hooks: {
           setCursor: [(one) => (place.value = one.cursor.idx ?? undefined)],
-          setSelect: [(one) => {
-            const { left, width } = one.select;
-            if (width < 4) return;
-            const [from, until] = [one.posToVal(left, "x"), one.posToVal(left + width, "x")];
-            one.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
-            within([Math.floor(from / told.current.step) * told.current.step, Math.ceil(until / told.current.step) * told.current.step]);
-          }],
+          setSelect: [
+            (one) => {
+              const { left, width } = one.select;
+              if (width < 4) return;
+              const [from, until] = [one.posToVal(left, "x"), one.posToVal(left + width, "x")];
+              one.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
+              within([Math.floor(from / told.current.step) * told.current.step, Math.ceil(until / told.current.step) * told.current.step]);
+            },
+          ],
         },
       },
       data(),
@@ -100,13 +142,18 @@ export function Chart({ title, times, step, lines, say, stacked, log, chosen }: 
     };
     let down = 0;
     const pressed = (event: MouseEvent) => (down = event.clientX);
-    const released = (event: MouseEvent) => { if (Math.abs(event.clientX - down) < 4) clicked(); };
+    const released = (event: MouseEvent) => {
+      if (Math.abs(event.clientX - down) < 4) clicked();
+    };
     over.addEventListener("mousedown", pressed);
     over.addEventListener("click", released);
     const seen = new ResizeObserver(([entry]) => plot.current?.setSize({ width: entry!.contentRect.width, height: HEIGHT }));
     seen.observe(box.current!);
-    return () => { seen.disconnect(); plot.current?.destroy(); };
-  }, [theme.value, shape, stacked, log]);
+    return () => {
+      seen.disconnect();
+      plot.current?.destroy();
+    };
+  }, [theme.value, shape, stacked, log, whole]);
   useEffect(() => plot.current?.setData(data()), [times, lines]);
 
   const move = (event: KeyboardEvent) => {
@@ -122,19 +169,49 @@ export function Chart({ title, times, step, lines, say, stacked, log, chosen }: 
   const value = (line: Line) => (at === undefined ? undefined : line.values[place.value!]);
   return (
     <section class="sheet chart" aria-label={title}>
-      <div class="chart-head"><h2 id={id}>{title}</h2><button class="bare small" aria-pressed={table.value} onClick={() => (table.value = !table.value)}>{table.value ? "Plot" : "Table"}<span class="hidden-text"> of {title}</span></button></div>
-      <p class="reading small soft" aria-live="polite">{at === undefined ? (chosen ? "drag to choose a time, click for its calls" : "") : stepName(at, step)}</p>
-      <div hidden={table.value} ref={box} class="canvas" tabIndex={0} role="slider" aria-labelledby={id} aria-valuemin={0} aria-valuemax={Math.max(0, times.length - 1)} aria-valuenow={place.value ?? 0}
-        aria-valuetext={at === undefined ? "no time chosen" : `${stepName(at, step)}: ${lines.map((line) => `${line.label} ${spoken(value(line), say)}`).join(", ")}`} onKeyDown={move} />
+      <div class="chart-head">
+        <h2 id={id}>{title}</h2>
+        <button class="bare small" aria-pressed={table.value} onClick={() => (table.value = !table.value)}>
+          {table.value ? "Plot" : "Table"}
+          <span class="hidden-text"> of {title}</span>
+        </button>
+      </div>
+      <p class="reading small soft" aria-live="polite">
+        {at === undefined ? (chosen ? "drag to choose a time, click for its calls" : "") : stepName(at, step)}
+      </p>
+      <div
+        hidden={table.value}
+        ref={box}
+        class="canvas"
+        tabIndex={0}
+        role="slider"
+        aria-labelledby={id}
+        aria-valuemin={0}
+        aria-valuemax={Math.max(0, times.length - 1)}
+        aria-valuenow={place.value ?? 0}
+        aria-valuetext={
+          at === undefined
+            ? "no time chosen"
+            : `${stepName(at, step)}: ${lines.map((line) => `${line.label} ${spoken(value(line), say)}`).join(", ")}`
+        }
+        onKeyDown={move}
+      />
       {table.value && <Table title={title} times={times} step={step} lines={lines} say={say} />}
       <ul class="legend small">
-        {lines.map((line, n) => <li key={line.label}><i class={stacked ? "" : `dash${n % 3}`} style={{ color: colour(line, n) }} />{line.label}{at !== undefined && <b> {spoken(value(line), say)}</b>}</li>)}
+        {lines.map((line, n) => (
+          <li key={line.label}>
+            <i class={stacked ? "" : `dash${n % 3}`} style={{ color: colour(line, n) }} />
+            {line.label}
+            {at !== undefined && <b> {spoken(value(line), say)}</b>}
+          </li>
+        ))}
       </ul>
     </section>
   );
 }
 
-const spoken = (value: number | null | undefined, say: (value: number) => string) => (value === null || value === undefined ? "none" : say(value));
+const spoken = (value: number | null | undefined, say: (value: number) => string) =>
+  value === null || value === undefined ? "none" : say(value);
 
 /** Whether a value has no neighbours: a line alone would not show it. */
 const lonely = (values: (number | null)[]) => values.some((value, n) => value != null && values[n - 1] == null && values[n + 1] == null);
@@ -148,10 +225,32 @@ function named(at: number, n: number, all: number[]): string {
 const Table = ({ title, times, step, lines, say }: Pick<Given, "title" | "times" | "step" | "lines" | "say">) => (
   <div class="behind" tabIndex={0} role="region" aria-label={`${title}, as a table`}>
     <table>
-      <thead><tr><th scope="col">time</th>{lines.map((line) => <th key={line.label} scope="col" class="end">{line.label}</th>)}</tr></thead>
-      <tbody>{times.map((at, n) => ({ at, n })).reverse().filter(({ n }) => lines.some((line) => line.values[n])).map(({ at, n }) => (
-        <tr key={at}><th scope="row">{stepName(at, step)}</th>{lines.map((line) => <td key={line.label} class="end">{spoken(line.values[n], say)}</td>)}</tr>
-      ))}</tbody>
+      <thead>
+        <tr>
+          <th scope="col">time</th>
+          {lines.map((line) => (
+            <th key={line.label} scope="col" class="end">
+              {line.label}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {times
+          .map((at, n) => ({ at, n }))
+          .reverse()
+          .filter(({ n }) => lines.some((line) => line.values[n]))
+          .map(({ at, n }) => (
+            <tr key={at}>
+              <th scope="row">{stepName(at, step)}</th>
+              {lines.map((line) => (
+                <td key={line.label} class="end">
+                  {spoken(line.values[n], say)}
+                </td>
+              ))}
+            </tr>
+          ))}
+      </tbody>
     </table>
   </div>
 );
@@ -160,10 +259,12 @@ const Table = ({ title, times, step, lines, say }: Pick<Given, "title" | "times"
 export function Sparkline({ values, marked }: { values: number[]; marked: number[] }) {
   const most = Math.max(1, ...values);
   const width = 100 / Math.max(1, values.length);
-  const bar = (value: number, n: number) => `M${(n * width).toFixed(2)} 20v${(-20 * value / most).toFixed(2)}h${(width * 0.85).toFixed(2)}V20z`;
+  const bar = (value: number, n: number) =>
+    `M${(n * width).toFixed(2)} 20v${((-20 * value) / most).toFixed(2)}h${(width * 0.85).toFixed(2)}V20z`;
   return (
     <svg class="spark" viewBox="0 0 100 20" preserveAspectRatio="none" aria-hidden="true">
-      <path d={values.map(bar).join("")} fill={COLOURS[0]} /><path d={marked.map(bar).join("")} fill={COLOURS[5]} />
+      <path d={values.map(bar).join("")} fill={COLOURS[0]} />
+      <path d={marked.map(bar).join("")} fill={COLOURS[5]} />
     </svg>
   );
 }

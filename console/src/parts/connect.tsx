@@ -10,8 +10,18 @@ import { Do, plain, Trouble, useAsked } from "./basics";
 export function Connect({ of, scope, changed }: { of: AccountForm; scope?: string; changed: () => void }) {
   const address = page(of, scope);
   if (of.grant === "key") return <Key name={of.name} changed={changed} />;
-  if (address) return <a class="button main" href={address} target="_blank" rel="noopener">Connect</a>;
-  return <p class="small soft">This server does not know its own address: set <code>serve.public_url</code> in crib.yaml, or run <code>toolcrib connect {plain(of.name)}</code>.</p>;
+  if (address)
+    return (
+      <a class="button main" href={address} target="_blank" rel="noopener">
+        Connect
+      </a>
+    );
+  return (
+    <p class="small soft">
+      This server does not know its own address: set <code>serve.public_url</code> in crib.yaml, or run{" "}
+      <code>toolcrib connect {plain(of.name)}</code>.
+    </p>
+  );
 }
 
 function Key({ name, changed }: { name: string; changed: () => void }) {
@@ -24,8 +34,13 @@ function Key({ name, changed }: { name: string; changed: () => void }) {
   };
   return (
     <>
-      <label class="field small soft">Key (it is encrypted and never shown)<input type="password" autocomplete="off" value={key.value} onInput={(event) => (key.value = event.currentTarget.value)} /></label>
-      <Do class="main" disabled={!key.value.trim()} work={keep}>Connect</Do>
+      <label class="field small soft">
+        Key (it is encrypted and never shown)
+        <input type="password" autocomplete="off" value={key.value} onInput={(event) => (key.value = event.currentTarget.value)} />
+      </label>
+      <Do class="main" disabled={!key.value.trim()} work={keep}>
+        Connect
+      </Do>
     </>
   );
 }
@@ -35,7 +50,13 @@ export function ConnectFor({ question }: { question: Question }) {
   const need = wanted(question)!;
   const found = useAsked(accounts, [question.id]);
   const account = found.value?.find((one) => one.name === need.account && (!one.owner || one.owner === me.value?.name));
-  if (question.owner && question.owner !== me.value?.name) return <p class="small">Only {plain(question.owner)} can connect this account.</p>;
-  if (!account) return found.trouble ? <Trouble of={found.trouble} /> : found.value ? <p class="small">There is no account {plain(need.account)} on this server.</p> : null;
+  if (question.owner && question.owner !== me.value?.name)
+    return <p class="small">Only {plain(question.owner)} can connect this account.</p>;
+  if (!account)
+    return found.trouble ? (
+      <Trouble of={found.trouble} />
+    ) : found.value ? (
+      <p class="small">There is no account {plain(need.account)} on this server.</p>
+    ) : null;
   return <Connect of={account} scope={need.scope} changed={found.again} />;
 }

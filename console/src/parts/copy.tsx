@@ -26,7 +26,10 @@ function literal(value: unknown): string {
   if (value === null || value === undefined) return "None";
   if (typeof value === "boolean") return value ? "True" : "False";
   if (Array.isArray(value)) return `[${value.map(literal).join(", ")}]`;
-  if (typeof value === "object") return `{${Object.entries(value).map(([key, one]) => `${JSON.stringify(key)}: ${literal(one)}`).join(", ")}}`;
+  if (typeof value === "object")
+    return `{${Object.entries(value)
+      .map(([key, one]) => `${JSON.stringify(key)}: ${literal(one)}`)
+      .join(", ")}}`;
   return JSON.stringify(value);
 }
 
@@ -47,7 +50,11 @@ asyncio.run(main())
 
 const json = ({ tool, args }: Given) => JSON.stringify({ tool, args }, null, 2);
 
-const FORMS = [["curl", curl], ["Python", python], ["JSON", json]] as const;
+const FORMS = [
+  ["curl", curl],
+  ["Python", python],
+  ["JSON", json],
+] as const;
 
 /** Puts text where it can be pasted from; a page that came by plain HTTP from afar has no clipboard of its own. */
 async function copied(text: string): Promise<void> {
@@ -64,10 +71,18 @@ export function Copy(call: Given) {
   const done = useSignal("");
   if (call.args === undefined) return null;
   const copy = (name: string, form: (call: Given) => string) =>
-    copied(form(call)).then(() => (done.value = `Copied as ${name}.`), () => (done.value = "This browser does not let the page copy."));
+    copied(form(call)).then(
+      () => (done.value = `Copied as ${name}.`),
+      () => (done.value = "This browser does not let the page copy."),
+    );
   return (
     <p class="copy small soft" role="group" aria-label="Copy the call">
-      Copy as {FORMS.map(([name, form]) => <button type="button" class="bare" key={name} onClick={() => copy(name, form)}>{name}</button>)}
+      Copy as{" "}
+      {FORMS.map(([name, form]) => (
+        <button type="button" class="bare" key={name} onClick={() => copy(name, form)}>
+          {name}
+        </button>
+      ))}
       <span role="status">{done.value}</span>
     </p>
   );

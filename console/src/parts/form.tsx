@@ -1,8 +1,8 @@
 // A form for any JSON schema, or the JSON itself. What is wrong with the values is for the server to say.
 
+import { useSignal } from "@preact/signals";
 import Form from "@rjsf/core";
 import type { IconButtonProps, RJSFSchema, ValidatorType } from "@rjsf/utils";
-import { useSignal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import { Trouble } from "./basics";
 
@@ -12,14 +12,22 @@ const anything: ValidatorType = {
   validateFormData: () => ({ errors: [], errorSchema: {} }),
 };
 
-const button = (text: string) => ({ onClick, disabled }: IconButtonProps) => (
-  <button type="button" class="small" disabled={disabled} onClick={onClick as () => void}>{text}</button>
-);
+const button =
+  (text: string) =>
+  ({ onClick, disabled }: IconButtonProps) => (
+    <button type="button" class="small" disabled={disabled} onClick={onClick as () => void}>
+      {text}
+    </button>
+  );
 
 const templates = {
   ButtonTemplates: {
-    AddButton: button("Add"), RemoveButton: button("Remove"), MoveUpButton: button("Up"), MoveDownButton: button("Down"),
-    CopyButton: button("Copy"), ClearButton: button("Clear"),
+    AddButton: button("Add"),
+    RemoveButton: button("Remove"),
+    MoveUpButton: button("Up"),
+    MoveDownButton: button("Down"),
+    CopyButton: button("Copy"),
+    ClearButton: button("Clear"),
   },
 };
 
@@ -52,10 +60,16 @@ export function SchemaForm({ schema, value, changed, label }: Given) {
   return (
     <div class="schema-form">
       <div class="actions" role="group" aria-label="How to give values">
-        <button type="button" aria-pressed={!raw.value} onClick={() => (raw.value = false)}>Form</button>
-        <button type="button" aria-pressed={raw.value} onClick={() => (raw.value = true)}>JSON</button>
+        <button type="button" aria-pressed={!raw.value} onClick={() => (raw.value = false)}>
+          Form
+        </button>
+        <button type="button" aria-pressed={raw.value} onClick={() => (raw.value = true)}>
+          JSON
+        </button>
       </div>
-      {raw.value ? <JsonField value={value ?? {}} changed={changed} label={label} /> : (
+      {raw.value ? (
+        <JsonField value={value ?? {}} changed={changed} label={label} />
+      ) : (
         <Form
           schema={shown}
           validator={anything}
@@ -65,9 +79,7 @@ export function SchemaForm({ schema, value, changed, label }: Given) {
           tagName="div"
           liveValidate={false}
           uiSchema={{ "ui:submitButtonOptions": { norender: true } }}
-        >
-          <></>
-        </Form>
+        ></Form>
       )}
     </div>
   );

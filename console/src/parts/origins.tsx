@@ -42,8 +42,18 @@ export const Origins = ({ of }: { of: Question }) => (
     {originsOf(of).map((one, n) => (
       <li key={n}>
         {!of.prompt.includes(one.text) && <Said of={one.text} />}
-        {one.passage && <blockquote><bdi><Marked text={one.passage} place={found(one.passage, [one.value ?? ""])} /></bdi></blockquote>}
-        {one.call && <a class="small" href={source(of.session, one)}>Show it in the result</a>}
+        {one.passage && (
+          <blockquote>
+            <bdi>
+              <Marked text={one.passage} place={found(one.passage, [one.value ?? ""])} />
+            </bdi>
+          </blockquote>
+        )}
+        {one.call && (
+          <a class="small" href={source(of.session, one)}>
+            Show it in the result
+          </a>
+        )}
       </li>
     ))}
   </ul>

@@ -8,6 +8,7 @@ import { to } from "../router";
 import type { Question } from "../types";
 import { Do, plain, Said, Time, Value } from "./basics";
 import { ConnectFor } from "./connect";
+import { Difference } from "./difference";
 import { Origins, originsOf, restOf } from "./origins";
 
 const SchemaForm = lazy(() => import("./form").then((made) => ({ default: made.SchemaForm })));
@@ -39,10 +40,12 @@ export function Answering({ question, answered }: { question: Question; answered
   };
   return (
     <div class="answering">
-      <p class="prompt"><Said of={asks(question)} /></p>
+      <p class="prompt">
+        <Said of={asks(question)} />
+      </p>
       <p class="soft small">
-        <code>{question.tool}</code> in <a href={to("sessions", question.session)}>{question.session}</a>{question.owner ? ` of ${question.owner}` : ""} · asked{" "}
-        <Time at={question.asked_at} /> · until <Time at={question.expires_at} />
+        <code>{question.tool}</code> in <a href={to("sessions", question.session)}>{question.session}</a>
+        {question.owner ? ` of ${question.owner}` : ""} · asked <Time at={question.asked_at} /> · until <Time at={question.expires_at} />
         {!!question.path?.length && <> · by {question.path.join(" → ")}</>}
       </p>
       {originsOf(question).length > 0 && <Origins of={question} />}
@@ -54,25 +57,61 @@ export function Answering({ question, answered }: { question: Question; answered
             <JsonField value={question.arguments} changed={(said) => (edited.value = said)} label="Arguments" />
             {changed && !broken && <Difference before={question.arguments} after={edited.value} />}
           </>
-        ) : Object.keys(question.arguments).length > 0 && <Value of={question.shown || question.arguments} label={`Arguments of ${question.tool}`} />}
+        ) : (
+          Object.keys(question.arguments).length > 0 && (
+            <Value of={question.shown || question.arguments} label={`Arguments of ${question.tool}`} />
+          )
+        )}
         {!connects && more !== undefined && more !== null && <Value of={more} label="More about it" />}
         {!confirms && question.schema && (
           <SchemaForm schema={question.schema} value={value.value} changed={(said) => (value.value = said)} label="Answer" />
         )}
         {!confirms && !connects && !question.schema && (
-          <label class="field">Answer<input onInput={(event) => (value.value = event.currentTarget.value)} /></label>
+          <label class="field">
+            Answer
+            <input onInput={(event) => (value.value = event.currentTarget.value)} />
+          </label>
         )}
       </Suspense>
-      <label class="field small soft">Reason (goes to the log)<input value={reason.value} onInput={(event) => (reason.value = event.currentTarget.value)} /></label>
+      <label class="field small soft">
+        Reason (goes to the log)
+        <input value={reason.value} onInput={(event) => (reason.value = event.currentTarget.value)} />
+      </label>
       <div class="actions">
-        {connects ? <ConnectFor question={question} />
-          : <Do class="main" disabled={broken} work={() => send("accept")}>{confirms ? (changed ? "Approve as edited" : "Approve") : "Answer"}</Do>}
-        <Do class="bad" work={() => send("decline")}>Decline</Do>
+        {connects ? (
+          <ConnectFor question={question} />
+        ) : (
+          <Do class="main" disabled={broken} work={() => send("accept")}>
+            {confirms ? (changed ? "Approve as edited" : "Approve") : "Answer"}
+          </Do>
+        )}
+        <Do class="bad" work={() => send("decline")}>
+          Decline
+        </Do>
         {confirms && question.offer && !changed && <Do work={() => send("accept", "session")}>Allow for this session</Do>}
-        {confirms && exact && <button type="button" aria-pressed={editing.value} onClick={() => { edited.value = question.arguments; editing.value = !editing.value; }}>Edit</button>}
+        {confirms && exact && (
+          <button
+            type="button"
+            aria-pressed={editing.value}
+            onClick={() => {
+              edited.value = question.arguments;
+              editing.value = !editing.value;
+            }}
+          >
+            Edit
+          </button>
+        )}
       </div>
-      {confirms && !exact && <p class="small soft">A number in it is larger than a page can keep: edit it with <code>toolcrib approvals edit</code>.</p>}
-      {confirms && question.offer && !changed && <p class="small soft">For this session means: <code>{plain(offered(question))}</code></p>}
+      {confirms && !exact && (
+        <p class="small soft">
+          A number in it is larger than a page can keep: edit it with <code>toolcrib approvals edit</code>.
+        </p>
+      )}
+      {confirms && question.offer && !changed && (
+        <p class="small soft">
+          For this session means: <code>{plain(offered(question))}</code>
+        </p>
+      )}
     </div>
   );
 }
@@ -96,49 +135,9 @@ function demands(question: Question): string {
     return Number(quorum ?? 1) > 1 ? `${quorum} of ${who}` : who;
   });
   const said = question.approved_by?.length ? ` Approved so far by ${question.approved_by.join(", ")}.` : "";
-  return (wanted.length ? `It takes a yes of ${wanted.join(", and of ")}.` : "") + (question.escalated ? " It was passed on, since nobody answered in time." : "") + said;
-}
-
-/** Two values line by line. */
-export function Difference({ before, after }: { before: unknown; after: unknown }) {
   return (
-    <div class="json" role="region" aria-label="What is changed" tabIndex={0}>
-      <pre>
-        {compared(lines(before), lines(after)).map(([mark, line], n) =>
-          mark === "-" ? <del key={n} class="removed">- {line}</del> : mark === "+" ? <ins key={n} class="added">+ {line}</ins> : <span key={n} class="same">{"  " + line}</span>)}
-      </pre>
-    </div>
+    (wanted.length ? `It takes a yes of ${wanted.join(", and of ")}.` : "") +
+    (question.escalated ? " It was passed on, since nobody answered in time." : "") +
+    said
   );
 }
-
-type Compared = ["-" | "+" | " ", string][];
-
-/** What went, what came and what stayed, in its order: the longest common subsequence of the middle parts that differ. */
-function compared(old: string[], fresh: string[]): Compared {
-  let first = 0;
-  while (first < old.length && first < fresh.length && old[first] === fresh[first]) first++;
-  let last = 0;
-  while (last < Math.min(old.length, fresh.length) - first && old.at(-1 - last) === fresh.at(-1 - last)) last++;
-  const [a, b] = [old.slice(first, old.length - last), fresh.slice(first, fresh.length - last)];
-  const same = (some: string[]): Compared => some.map((line) => [" ", line]);
-  return [...same(old.slice(0, first)), ...middle(a, b), ...same(old.slice(old.length - last))];
-}
-
-const MOST_COMPARED = 400;
-
-function middle(a: string[], b: string[]): Compared {
-  if (a.length > MOST_COMPARED || b.length > MOST_COMPARED) return [...a.map((line) => ["-", line]), ...b.map((line) => ["+", line])] as Compared;
-  const common = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
-  for (let i = a.length - 1; i >= 0; i--)
-    for (let j = b.length - 1; j >= 0; j--)
-      common[i]![j] = a[i] === b[j] ? common[i + 1]![j + 1]! + 1 : Math.max(common[i + 1]![j]!, common[i]![j + 1]!);
-  const made: Compared = [];
-  for (let i = 0, j = 0; i < a.length || j < b.length; ) {
-    if (i < a.length && j < b.length && a[i] === b[j]) made.push([" ", a[i++]!]), j++;
-    else if (j >= b.length || (i < a.length && common[i + 1]![j]! >= common[i]![j + 1]!)) made.push(["-", a[i++]!]);
-    else made.push(["+", b[j++]!]);
-  }
-  return made;
-}
-
-const lines = (value: unknown) => plain(JSON.stringify(value, null, 2) ?? "").split("\n");

@@ -67,7 +67,9 @@ export function Rows({ count, height, label, row, seen, more, stick, chosen, cho
       <div style={{ height: `${count * height}px`, position: "relative" }}>
         <div style={{ position: "absolute", insetInline: 0, top: `${first * height}px` }}>
           {Array.from({ length: Math.max(0, last - first) }, (_, n) => (
-            <div key={first + n} style={{ height: `${height}px`, overflow: "hidden" }}>{row(first + n)}</div>
+            <div key={first + n} style={{ height: `${height}px`, overflow: "hidden" }}>
+              {row(first + n)}
+            </div>
           ))}
         </div>
       </div>

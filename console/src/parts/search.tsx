@@ -37,12 +37,29 @@ async function calls(q: string, abort: AbortSignal): Promise<Hit[]> {
     get<Page<Audited>>("v1/audit", { q, limit: FEW }, abort),
   ]);
   const words = q.toLowerCase();
-  const listed = recent.items.filter((one) => [one.id, one.tool, one.label, one.session].some((text) => text?.toLowerCase().includes(words)));
+  const listed = recent.items.filter((one) =>
+    [one.id, one.tool, one.label, one.session].some((text) => text?.toLowerCase().includes(words)),
+  );
   const hits = new Map<string, Hit>();
   for (const one of listed.slice(0, FEW))
-    hits.set(one.id, { kind: "Calls", address: to("live", one.session!, one.id), name: one.tool, text: `${one.session} · ${one.id}`, state: one.status, at: one.accepted_at });
+    hits.set(one.id, {
+      kind: "Calls",
+      address: to("live", one.session!, one.id),
+      name: one.tool,
+      text: `${one.session} · ${one.id}`,
+      state: one.status,
+      at: one.accepted_at,
+    });
   for (const one of ended.items)
-    if (!hits.has(one.call)) hits.set(one.call, { kind: "Calls", address: to("live", one.session, one.call), name: one.tool, text: `${one.session} · ${one.call}`, state: one.outcome, at: one.accepted_at });
+    if (!hits.has(one.call))
+      hits.set(one.call, {
+        kind: "Calls",
+        address: to("live", one.session, one.call),
+        name: one.tool,
+        text: `${one.session} · ${one.call}`,
+        state: one.outcome,
+        at: one.accepted_at,
+      });
   return [...hits.values()].slice(0, FEW);
 }
 
@@ -57,7 +74,9 @@ export function Find({ screens, close }: { screens: readonly (readonly [string, 
   useEffect(() => {
     const q = text.value.trim();
     const abort = new AbortController();
-    const named = screens.filter(([, title]) => q && title.toLowerCase().startsWith(q.toLowerCase())).map(([key, title]): Hit => ({ kind: "Screens", address: to(key), name: title }));
+    const named = screens
+      .filter(([, title]) => q && title.toLowerCase().startsWith(q.toLowerCase()))
+      .map(([key, title]): Hit => ({ kind: "Screens", address: to(key), name: title }));
     if (!q) {
       hits.value = [];
       return;
@@ -65,11 +84,18 @@ export function Find({ screens, close }: { screens: readonly (readonly [string, 
     busy.value = true;
     const timer = setTimeout(() => {
       Promise.all([tools(q, abort.signal), sessions(q, abort.signal), calls(q, abort.signal)]).then(
-        (found) => { [hits.value, chosen.value, trouble.value, busy.value] = [[...named, ...found.flat()], 0, undefined, false]; },
-        (error) => { if (!abort.signal.aborted) [trouble.value, busy.value] = [error, false]; },
+        (found) => {
+          [hits.value, chosen.value, trouble.value, busy.value] = [[...named, ...found.flat()], 0, undefined, false];
+        },
+        (error) => {
+          if (!abort.signal.aborted) [trouble.value, busy.value] = [error, false];
+        },
       );
     }, PAUSE_MS);
-    return () => { clearTimeout(timer); abort.abort(); };
+    return () => {
+      clearTimeout(timer);
+      abort.abort();
+    };
   }, [text.value]);
   const open = (hit: Hit | undefined) => {
     if (!hit) return;
@@ -85,20 +111,57 @@ export function Find({ screens, close }: { screens: readonly (readonly [string, 
   };
   return (
     <dialog ref={box} class="find" aria-label="Search everything" onClose={close}>
-      <input type="search" role="combobox" list={undefined} aria-label="Search tools, sessions and calls" aria-expanded={hits.value.length > 0} aria-controls="hits" aria-activedescendant={hits.value.length ? `hit-${chosen.value}` : undefined}
-        placeholder="Search tools, sessions and calls" autocomplete="off" value={text.value} onInput={(event) => (text.value = event.currentTarget.value)} onKeyDown={pressed} />
+      <input
+        type="search"
+        role="combobox"
+        list={undefined}
+        aria-label="Search tools, sessions and calls"
+        aria-expanded={hits.value.length > 0}
+        aria-controls="hits"
+        aria-activedescendant={hits.value.length ? `hit-${chosen.value}` : undefined}
+        placeholder="Search tools, sessions and calls"
+        autocomplete="off"
+        value={text.value}
+        onInput={(event) => (text.value = event.currentTarget.value)}
+        onKeyDown={pressed}
+      />
       <Trouble of={trouble.value} />
       <div id="hits" role="listbox" aria-label="Found">
         {hits.value.map((hit, n) => (
-          <div key={hit.kind + hit.address} id={`hit-${n}`} role="option" aria-selected={n === chosen.value} class="row" onClick={() => open(hit)}
-            ref={n === chosen.value ? (row) => row?.scrollIntoView({ block: "nearest" }) : undefined}>
+          <div
+            key={hit.kind + hit.address}
+            id={`hit-${n}`}
+            role="option"
+            aria-selected={n === chosen.value}
+            class="row"
+            onClick={() => open(hit)}
+            ref={n === chosen.value ? (row) => row?.scrollIntoView({ block: "nearest" }) : undefined}
+          >
             <span class="soft small hit-kind">{hit.kind !== hits.value[n - 1]?.kind && hit.kind}</span>
-            <span class="grow cut"><b><Said of={hit.name} most={100} /></b> <span class="soft small"><Said of={hit.text} most={120} /></span></span>
-            {hit.state && <State of={hit.state} />}<span class="wide-only"><Time at={hit.at} /></span>
+            <span class="grow cut">
+              <b>
+                <Said of={hit.name} most={100} />
+              </b>{" "}
+              <span class="soft small">
+                <Said of={hit.text} most={120} />
+              </span>
+            </span>
+            {hit.state && <State of={hit.state} />}
+            <span class="wide-only">
+              <Time at={hit.at} />
+            </span>
           </div>
         ))}
       </div>
-      <p class="soft small" role="status">{!text.value.trim() ? "Words of a tool, the id of a session or a call, or what was said in a call." : busy.value ? "Looking…" : hits.value.length ? "" : "Nothing was found."}</p>
+      <p class="soft small" role="status">
+        {!text.value.trim()
+          ? "Words of a tool, the id of a session or a call, or what was said in a call."
+          : busy.value
+            ? "Looking…"
+            : hits.value.length
+              ? ""
+              : "Nothing was found."}
+      </p>
     </dialog>
   );
 }

@@ -1,7 +1,7 @@
 // One span with all that the log says of it: how long it worked and waited, what a model saw and said, what a call did.
 
 import { at, get } from "../api";
-import { lasted, stateAt, titled, type Span } from "../spans";
+import { lasted, type Span, stateAt, titled } from "../spans";
 import type { Event } from "../types";
 import { length, Nothing, plain, Said, State, Time, Trouble, useAsked } from "./basics";
 import { CallCard, fetched } from "./call";
@@ -23,12 +23,25 @@ export function SpanSheet({ session, span, until, choose }: Given) {
     <>
       <section class="sheet" aria-label="Span">
         <div class="head">
-          <h2>{KINDS[span.kind]} {plain(span.name)}</h2><span class="grow" />
+          <h2>
+            {KINDS[span.kind]} {plain(span.name)}
+          </h2>
+          <span class="grow" />
           <State of={stateAt(span, until) ?? "running"} />
         </div>
-        <p class="small soft"><Time at={span.from} />{span.kind !== "call" && span.label !== span.name && <> · {plain(span.label)}</>}</p>
+        <p class="small soft">
+          <Time at={span.from} />
+          {span.kind !== "call" && span.label !== span.name && <> · {plain(span.label)}</>}
+        </p>
         <Figures span={span} until={until} />
-        {span.parent && <p class="small soft">part of <button class="bare link" onClick={() => choose(span.parent!)}>{plain(titled(span.parent))}</button></p>}
+        {span.parent && (
+          <p class="small soft">
+            part of{" "}
+            <button class="bare link" onClick={() => choose(span.parent!)}>
+              {plain(titled(span.parent))}
+            </button>
+          </p>
+        )}
       </section>
       {span.kind === "call" && <Called key={span.id} session={session} call={span.id.slice(5)} seen={span.seqs.length} />}
       {span.kind === "model" && over && span.label !== "summary" && <Reply session={session} seq={span.seqs.at(-1)!} />}
@@ -49,7 +62,18 @@ function Figures({ span, until }: { span: Span; until: number }) {
     ["tokens written", usage && short(usage.output)],
     ["cost", usage?.cost === undefined ? undefined : money(usage.cost)],
   ];
-  return <dl class="span-figures">{figures.filter(([, value]) => value).map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>;
+  return (
+    <dl class="span-figures">
+      {figures
+        .filter(([, value]) => value)
+        .map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+    </dl>
+  );
 }
 
 /** What it is made of. */
@@ -60,7 +84,12 @@ function Parts({ of, until, choose }: { of: Span; until: number; choose: (span: 
       <h2>{of.kind === "run" ? "Turns" : "Request and calls"}</h2>
       {of.children.slice(0, 200).map((one) => (
         <button key={one.id} class="row bare flat" onClick={() => choose(one)}>
-          <span class="grow cut"><b><Said of={one.kind === "call" ? one.name : one.label} most={100} /></b> <span class="soft small">{one.kind === "call" && one.label !== one.name ? plain(one.label) : ""}</span></span>
+          <span class="grow cut">
+            <b>
+              <Said of={one.kind === "call" ? one.name : one.label} most={100} />
+            </b>{" "}
+            <span class="soft small">{one.kind === "call" && one.label !== one.name ? plain(one.label) : ""}</span>
+          </span>
           <span class="soft small">{length((one.to ?? until) - one.from)}</span>
           <State of={stateAt(one, until) ?? "running"} />
         </button>
@@ -78,8 +107,22 @@ function Reply({ session, seq }: { session: string; seq: number }) {
   return (
     <section class="sheet" aria-label="What the model said">
       <h2>What the model said</h2>
-      {kind === "run_finished" ? <p class="trouble"><Said of={data.detail || data.reason} /></p> : data.content ? <p class="words"><Said of={data.content} most={20_000} /></p> : <p class="small soft">No text.</p>}
-      {calls.map((call) => <p key={call.id} class="said-call"><code>{plain(call.tool)}</code> <code class="soft">{plain(call.args.slice(0, 4_000))}</code></p>)}
+      {kind === "run_finished" ? (
+        <p class="trouble">
+          <Said of={data.detail || data.reason} />
+        </p>
+      ) : data.content ? (
+        <p class="words">
+          <Said of={data.content} most={20_000} />
+        </p>
+      ) : (
+        <p class="small soft">No text.</p>
+      )}
+      {calls.map((call) => (
+        <p key={call.id} class="said-call">
+          <code>{plain(call.tool)}</code> <code class="soft">{plain(call.args.slice(0, 4_000))}</code>
+        </p>
+      ))}
     </section>
   );
 }

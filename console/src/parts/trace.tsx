@@ -18,5 +18,9 @@ export function address(template: string, { trace = "", session, call }: Given):
 export function TraceLink(given: Given) {
   const template = me.value?.trace_url;
   if (!template || !given.trace) return null;
-  return <a class="button" href={address(template, given)} target="_blank" rel="noreferrer">Trace</a>;
+  return (
+    <a class="button" href={address(template, given)} target="_blank" rel="noreferrer">
+      Trace
+    </a>
+  );
 }

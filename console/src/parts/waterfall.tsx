@@ -2,10 +2,10 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import { axisOf, placeOf, type Axis } from "../axis";
-import { lasted, rowsOf, stateAt, titled, type Phase, type Span, type Spans } from "../spans";
+import { type Axis, axisOf, placeOf } from "../axis";
+import { lasted, type Phase, rowsOf, type Span, type Spans, stateAt, titled } from "../spans";
 import { length, plain, State, tone } from "./basics";
-import { Map as SmallMap } from "./waterfall_map";
+import { SmallMap } from "./waterfall_map";
 import { useZoom, type Zoom } from "./zoom";
 
 const HEIGHT = 26;
@@ -42,7 +42,11 @@ export function Waterfall({ spans, changes, upto, past, chosen, choose }: Given)
   useEffect(() => bring(box.current, at), [at]);
   useEffect(() => {
     // Who moves through time sees what began last.
-    if (past) bring(box.current, rows.reduce((best, span, n) => (span.seq >= (rows[best]?.seq ?? 0) ? n : best), -1));
+    if (past)
+      bring(
+        box.current,
+        rows.reduce((best, span, n) => (span.seq >= (rows[best]?.seq ?? 0) ? n : best), -1),
+      );
   }, [upto, past]);
   useWheel(box, zoom);
 
@@ -59,8 +63,10 @@ export function Waterfall({ spans, changes, upto, past, chosen, choose }: Given)
     if (step !== undefined && rows.length) choose(rows[Math.max(0, Math.min(rows.length - 1, at + step))]!);
     else if (event.key === "ArrowRight" && event.shiftKey) zoom.pan(0.2);
     else if (event.key === "ArrowLeft" && event.shiftKey) zoom.pan(-0.2);
-    else if (event.key === "ArrowRight" && span) closed.value.has(span.id) ? fold(span, false) : rows[at + 1]?.parent === span && choose(rows[at + 1]!);
-    else if (event.key === "ArrowLeft" && span) span.children.length && !closed.value.has(span.id) ? fold(span, true) : span.parent && choose(span.parent);
+    else if (event.key === "ArrowRight" && span)
+      closed.value.has(span.id) ? fold(span, false) : rows[at + 1]?.parent === span && choose(rows[at + 1]!);
+    else if (event.key === "ArrowLeft" && span)
+      span.children.length && !closed.value.has(span.id) ? fold(span, true) : span.parent && choose(span.parent);
     else if (event.key === "+" || event.key === "=") zoom.by(0.6, middle(axis, zoom, span, until));
     else if (event.key === "-") zoom.by(1 / 0.6, middle(axis, zoom, span, until));
     else if (event.key === "0") zoom.reset();
@@ -74,23 +80,67 @@ export function Waterfall({ spans, changes, upto, past, chosen, choose }: Given)
   return (
     <section class="waterfall" aria-label="Waterfall">
       <div class="fall-head">
-        <span class="fall-name small soft">{spans.count.toLocaleString()} spans{spans.first > 0 && ` since event ${spans.first.toLocaleString()}`}</span>
+        <span class="fall-name small soft">
+          {spans.count.toLocaleString()} spans{spans.first > 0 && ` since event ${spans.first.toLocaleString()}`}
+        </span>
         <SmallMap axis={axis} rows={rows} zoom={zoom} until={until} past={past} />
-        <span class="fall-numbers small soft wide-only"><span>took</span><span>tokens</span><span>cost</span></span>
+        <span class="fall-numbers small soft wide-only">
+          <span>took</span>
+          <span>tokens</span>
+          <span>cost</span>
+        </span>
       </div>
-      <div class="fall-rows" ref={box} role="tree" aria-label="Spans" tabIndex={0} aria-activedescendant={at >= first && at < last ? `span-${at}` : undefined}
-        onKeyDown={pressed} onScroll={(event) => (top.value = event.currentTarget.scrollTop)} onDblClick={() => chosen && fit(axis, zoom, chosen, until)}>
+      <div
+        class="fall-rows"
+        ref={box}
+        role="tree"
+        aria-label="Spans"
+        tabIndex={0}
+        aria-activedescendant={at >= first && at < last ? `span-${at}` : undefined}
+        onKeyDown={pressed}
+        onScroll={(event) => (top.value = event.currentTarget.scrollTop)}
+        onDblClick={() => chosen && fit(axis, zoom, chosen, until)}
+      >
         <div role="none" style={{ height: `${rows.length * HEIGHT}px`, position: "relative" }}>
           <div role="none" style={{ position: "absolute", insetInline: 0, top: `${first * HEIGHT}px` }}>
             {rows.slice(first, last).map((span, n) => (
               // By its place on the screen: who moves fast has the same rows filled anew, and none made.
-              <Row key={n} n={first + n} span={span} axis={axis} zoom={zoom} until={until} past={past} chosen={span === chosen}
-                open={span.children.length ? !closed.value.has(span.id) : undefined} choose={choose} fold={fold} />
+              <Row
+                key={n}
+                n={first + n}
+                span={span}
+                axis={axis}
+                zoom={zoom}
+                until={until}
+                past={past}
+                chosen={span === chosen}
+                open={span.children.length ? !closed.value.has(span.id) : undefined}
+                choose={choose}
+                fold={fold}
+              />
             ))}
           </div>
         </div>
       </div>
-      <p class="fall-keys small soft keys"><span><kbd>↑</kbd> <kbd>↓</kbd> choose</span><span><kbd>←</kbd> <kbd>→</kbd> fold</span><span><kbd>+</kbd> <kbd>-</kbd> <kbd>0</kbd> zoom</span><span><kbd>z</kbd> zoom to the chosen</span><span class="legend"><i class="fall-bar model" /> model<i class="fall-bar call" /> call<i class="fall-bar waiting" /> waits</span></p>
+      <p class="fall-keys small soft keys">
+        <span>
+          <kbd>↑</kbd> <kbd>↓</kbd> choose
+        </span>
+        <span>
+          <kbd>←</kbd> <kbd>→</kbd> fold
+        </span>
+        <span>
+          <kbd>+</kbd> <kbd>-</kbd> <kbd>0</kbd> zoom
+        </span>
+        <span>
+          <kbd>z</kbd> zoom to the chosen
+        </span>
+        <span class="fall-legend">
+          <i class="fall-bar model" /> model
+          <i class="fall-bar call" /> call
+          <i class="fall-bar waiting" /> waits
+        </span>
+      </p>
     </section>
   );
 }
@@ -157,11 +207,32 @@ function Row({ n, span, axis, zoom, until, past, chosen, open, choose, fold }: R
   const over = span.to !== undefined && span.to <= until;
   const tokens = over && span.usage ? span.usage.input + span.usage.output : undefined;
   return (
-    <div id={`span-${n}`} role="treeitem" class="fall-row" aria-level={span.depth + 1} aria-selected={chosen} aria-expanded={open} onClick={() => choose(span)}>
+    <div
+      id={`span-${n}`}
+      role="treeitem"
+      class="fall-row"
+      aria-level={span.depth + 1}
+      aria-selected={chosen}
+      aria-expanded={open}
+      onClick={() => choose(span)}
+    >
       <span class="fall-name" style={{ paddingLeft: `${Math.min(span.depth, 12) * 14 + 4}px` }}>
-        <span class="fall-turn" aria-hidden="true" onClick={(event) => { if (open !== undefined) { event.stopPropagation(); fold(span, open); } }}>{open === undefined ? "" : open ? "▾" : "▸"}</span>
+        <span
+          class="fall-turn"
+          aria-hidden="true"
+          onClick={(event) => {
+            if (open !== undefined) {
+              event.stopPropagation();
+              fold(span, open);
+            }
+          }}
+        >
+          {open === undefined ? "" : open ? "▾" : "▸"}
+        </span>
         <i class={`fall-dot ${span.kind} ${state ? tone(state) : ""}`} aria-hidden="true" />
-        <span class="cut"><bdi>{plain(span.kind === "model" ? span.label : titled(span))}</bdi></span>
+        <span class="cut">
+          <bdi>{plain(span.kind === "model" ? span.label : titled(span))}</bdi>
+        </span>
         {state && SHOWN.includes(state) && <State of={state} />}
       </span>
       <span class="fall-track">
@@ -170,7 +241,8 @@ function Row({ n, span, axis, zoom, until, past, chosen, open, choose, fold }: R
       </span>
       <span class="fall-numbers small wide-only">
         <span title={waited ? `of which it waited ${length(waited)}` : undefined}>{length(took)}</span>
-        <span>{tokens === undefined ? "" : short(tokens)}</span><span>{over && span.usage?.cost !== undefined ? money(span.usage.cost) : ""}</span>
+        <span>{tokens === undefined ? "" : short(tokens)}</span>
+        <span>{over && span.usage?.cost !== undefined ? money(span.usage.cost) : ""}</span>
         {waited > 0 && <span class="hidden-text">, waited {length(waited)}</span>}
       </span>
     </div>

@@ -2,7 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { placeOf, timeAt, type Axis } from "../axis";
+import { type Axis, placeOf, timeAt } from "../axis";
 import type { Span } from "../spans";
 import { theme } from "../theme";
 import { length } from "./basics";
@@ -21,7 +21,7 @@ interface Given {
 
 type Dragged = PointerEvent & { currentTarget: HTMLElement };
 
-export function Map({ axis, rows, zoom, until, past }: Given) {
+export function SmallMap({ axis, rows, zoom, until, past }: Given) {
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const dragged = useSignal<{ from: number; to: number } | undefined>(undefined);
@@ -33,7 +33,10 @@ export function Map({ axis, rows, zoom, until, past }: Given) {
   useEffect(() => {
     const watch = new ResizeObserver(() => (width.value = box.current?.clientWidth ?? 600));
     watch.observe(box.current!);
-    return () => { watch.disconnect(); clearTimeout(timer.current); };
+    return () => {
+      watch.disconnect();
+      clearTimeout(timer.current);
+    };
   }, []);
   useEffect(() => {
     timer.current ??= setTimeout(() => {
@@ -69,15 +72,25 @@ export function Map({ axis, rows, zoom, until, past }: Given) {
     dragged.value = undefined;
     if (Math.abs(to - from) > 0.005) zoom.set(from, to);
   };
-  const frame = dragged.value ? { from: Math.min(dragged.value.from, dragged.value.to), to: Math.max(dragged.value.from, dragged.value.to) } : zoom;
+  const frame = dragged.value
+    ? { from: Math.min(dragged.value.from, dragged.value.to), to: Math.max(dragged.value.from, dragged.value.to) }
+    : zoom;
   return (
     <div class="fall-map" ref={box} onPointerDown={down} onPointerMove={move} onPointerUp={up} onDblClick={zoom.reset} aria-hidden="true">
       <canvas ref={canvas} width={width.value} height={HEIGHT} />
-      {(zoom.zoomed || dragged.value) && <b class="fall-frame" style={{ left: `${frame.from * 100}%`, width: `${(frame.to - frame.from) * 100}%` }} />}
+      {(zoom.zoomed || dragged.value) && (
+        <b class="fall-frame" style={{ left: `${frame.from * 100}%`, width: `${(frame.to - frame.from) * 100}%` }} />
+      )}
       {past && <b class="fall-now" style={{ left: `${(placeOf(axis, until) / axis.length) * 100}%` }} />}
       <div class="fall-ticks small soft">
-        {ticks(axis, zoom, width.value < 400 ? 3 : 6).map(({ at, text }, n) => <span key={n} style={{ left: `${at}%` }}>{text}</span>)}
-        {axis.gaps.map((gap) => <Fold key={gap.from} axis={axis} zoom={zoom} from={gap.from} to={gap.to} />)}
+        {ticks(axis, zoom, width.value < 400 ? 3 : 6).map(({ at, text }, n) => (
+          <span key={n} style={{ left: `${at}%` }}>
+            {text}
+          </span>
+        ))}
+        {axis.gaps.map((gap) => (
+          <Fold key={gap.from} axis={axis} zoom={zoom} from={gap.from} to={gap.to} />
+        ))}
       </div>
     </div>
   );
@@ -87,7 +100,11 @@ export function Map({ axis, rows, zoom, until, past }: Given) {
 function Fold({ axis, zoom, from, to }: { axis: Axis; zoom: Zoom; from: number; to: number }) {
   const [left, right] = [zoom.percent(placeOf(axis, from) / axis.length), zoom.percent(placeOf(axis, to) / axis.length)];
   if (right < 0 || left > 100) return null;
-  return <b class="fall-fold" style={{ left: `${left}%`, width: `${right - left}%` }} title={`${length(to - from)} in which nothing was done`}>{right - left > 4 ? length(to - from) : "…"}</b>;
+  return (
+    <b class="fall-fold" style={{ left: `${left}%`, width: `${right - left}%` }} title={`${length(to - from)} in which nothing was done`}>
+      {right - left > 4 ? length(to - from) : "…"}
+    </b>
+  );
 }
 
 /** All rows, however thin. */
@@ -95,7 +112,12 @@ function draw(canvas: HTMLCanvasElement, axis: Axis, rows: Span[], until: number
   const paper = canvas.getContext("2d");
   if (!paper) return;
   const style = getComputedStyle(canvas);
-  const [model, call, wait, bad] = ["--brand", "--busy", "--warn", "--bad"].map((name) => solid(style.getPropertyValue(name))) as [string, string, string, string];
+  const [model, call, wait, bad] = ["--brand", "--busy", "--warn", "--bad"].map((name) => solid(style.getPropertyValue(name))) as [
+    string,
+    string,
+    string,
+    string,
+  ];
   const { width, height } = canvas;
   paper.clearRect(0, 0, width, height);
   const step = Math.min(4, height / Math.max(1, rows.length));
@@ -124,7 +146,9 @@ function solid(color: string): string {
 /** Times along an axis, so many in the window; none where a fold says its own. */
 function ticks(axis: Axis, zoom: Zoom, count: number): { at: number; text: string }[] {
   const start = axis.times[0] ?? 0;
-  const folds = axis.gaps.map((gap) => [gap.from, gap.to].map((time) => zoom.percent(placeOf(axis, time) / axis.length)) as [number, number]);
+  const folds = axis.gaps.map(
+    (gap) => [gap.from, gap.to].map((time) => zoom.percent(placeOf(axis, time) / axis.length)) as [number, number],
+  );
   const made = Array.from({ length: count }, (_, n) => {
     const time = timeAt(axis, (zoom.from + (zoom.width * n) / count) * axis.length);
     return { at: (n / count) * 100, text: time === start ? "0" : length(time - start) };

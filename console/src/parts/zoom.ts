@@ -23,7 +23,9 @@ export function useZoom() {
   const { from, to } = window.value;
   const width = to - from;
   return {
-    from, to, width,
+    from,
+    to,
+    width,
     zoomed: width < 1,
     /** Makes it smaller or larger around a place of the window, from 0 to 1. */
     by: (factor: number, around = 0.5) => {

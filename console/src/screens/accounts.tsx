@@ -16,12 +16,21 @@ export function Accounts() {
   const others = found.value?.filter((one) => one.owner && one.owner !== me.value?.name) ?? [];
   return (
     <>
-      <div class="head"><h1>Accounts</h1></div>
+      <div class="head">
+        <h1>Accounts</h1>
+      </div>
       <Trouble of={found.trouble} />
       {mine?.length === 0 && (
-        <Nothing>There is no service to connect with. <code>accounts:</code> in crib.yaml names them, and so does an MCP server with <code>account: true</code>.</Nothing>
+        <Nothing>
+          There is no service to connect with. <code>accounts:</code> in crib.yaml names them, and so does an MCP server with{" "}
+          <code>account: true</code>.
+        </Nothing>
       )}
-      <div class="columns cards">{mine?.map((one) => <Card key={one.name} of={one} changed={found.again} />)}</div>
+      <div class="columns cards">
+        {mine?.map((one) => (
+          <Card key={one.name} of={one} changed={found.again} />
+        ))}
+      </div>
       {others.length > 0 && <Others of={others} changed={found.again} />}
     </>
   );
@@ -36,12 +45,35 @@ function Card({ of, changed }: { of: AccountForm; changed: () => void }) {
   const scope = waiting.map((one) => wanted(one)?.scope).find((one) => one);
   return (
     <article class="sheet account-card" aria-label={`${of.name} ${state}`}>
-      <div class="head"><h2>{plain(of.name)}</h2><span class="grow" /><State of={state} /></div>
+      <div class="head">
+        <h2>{plain(of.name)}</h2>
+        <span class="grow" />
+        <State of={state} />
+      </div>
       {waiting.map((one) => (
-        <p key={one.id} class="small"><a href={to("inbox", one.id)}>A call of {plain(one.tool)}</a> waits for it since <Time at={one.asked_at} />.</p>
+        <p key={one.id} class="small">
+          <a href={to("inbox", one.id)}>A call of {plain(one.tool)}</a> waits for it since <Time at={one.asked_at} />.
+        </p>
       ))}
-      {of.owner && <p class="small soft">Connected <Time at={of.connected_at ?? undefined} />{of.by !== of.owner && ` by ${plain(of.by ?? "")}`}.{!!of.scopes?.length && ` It may: ${plain(of.scopes.join(", "))}.`} <Until of={of} /></p>}
-      {of.expired_at && <p class="small soft">The service ended the access <Time at={of.expired_at} />{of.reason && <> (<Said of={of.reason} />)</>}. Connect it again.</p>}
+      {of.owner && (
+        <p class="small soft">
+          Connected <Time at={of.connected_at ?? undefined} />
+          {of.by !== of.owner && ` by ${plain(of.by ?? "")}`}.{!!of.scopes?.length && ` It may: ${plain(of.scopes.join(", "))}.`}{" "}
+          <Until of={of} />
+        </p>
+      )}
+      {of.expired_at && (
+        <p class="small soft">
+          The service ended the access <Time at={of.expired_at} />
+          {of.reason && (
+            <>
+              {" "}
+              (<Said of={of.reason} />)
+            </>
+          )}
+          . Connect it again.
+        </p>
+      )}
       <div class="actions">
         {(!of.owner || waiting.length > 0) && <Connect of={of} scope={scope} changed={changed} />}
         {of.owner && <Disconnect of={of} changed={changed} />}
@@ -53,7 +85,13 @@ function Card({ of, changed }: { of: AccountForm; changed: () => void }) {
 /** How long its token is good for. */
 function Until({ of }: { of: AccountForm }) {
   if (!of.expires_at) return null;
-  return of.expires_at * 1000 > Date.now() ? <>Good until <Time at={of.expires_at} />, then it is renewed.</> : <>It is renewed when it is used next.</>;
+  return of.expires_at * 1000 > Date.now() ? (
+    <>
+      Good until <Time at={of.expires_at} />, then it is renewed.
+    </>
+  ) : (
+    <>It is renewed when it is used next.</>
+  );
 }
 
 function Disconnect({ of, changed }: { of: AccountForm; changed: () => void }) {
@@ -64,8 +102,14 @@ function Disconnect({ of, changed }: { of: AccountForm; changed: () => void }) {
     changed();
   };
   return (
-    <Confirm class="bad" title={`Disconnect ${of.name}${whose}?`} work={work}
-      text="Its tokens are deleted here, and the service is told that they are not used any more. Calls that need it wait until it is connected again.">Disconnect</Confirm>
+    <Confirm
+      class="bad"
+      title={`Disconnect ${of.name}${whose}?`}
+      work={work}
+      text="Its tokens are deleted here, and the service is told that they are not used any more. Calls that need it wait until it is connected again."
+    >
+      Disconnect
+    </Confirm>
   );
 }
 
@@ -73,13 +117,32 @@ const Others = ({ of, changed }: { of: AccountForm[]; changed: () => void }) => 
   <section class="sheet wide" aria-label="Accounts of others" tabIndex={0}>
     <h2>Accounts of others</h2>
     <table>
-      <thead><tr><th scope="col">account</th><th scope="col">owner</th><th scope="col">connected</th><th scope="col">may</th><th scope="col"><span class="hidden-text">what to do</span></th></tr></thead>
-      <tbody>{of.map((one) => (
-        <tr key={one.name + "\n" + one.owner}>
-          <td>{plain(one.name)}</td><td>{plain(one.owner!)}</td><td><Time at={one.connected_at ?? undefined} /></td><td class="soft small">{plain(one.scopes?.join(", ") ?? "")}</td>
-          <td class="end"><Disconnect of={one} changed={changed} /></td>
+      <thead>
+        <tr>
+          <th scope="col">account</th>
+          <th scope="col">owner</th>
+          <th scope="col">connected</th>
+          <th scope="col">may</th>
+          <th scope="col">
+            <span class="hidden-text">what to do</span>
+          </th>
         </tr>
-      ))}</tbody>
+      </thead>
+      <tbody>
+        {of.map((one) => (
+          <tr key={`${one.name}\n${one.owner}`}>
+            <td>{plain(one.name)}</td>
+            <td>{plain(one.owner!)}</td>
+            <td>
+              <Time at={one.connected_at ?? undefined} />
+            </td>
+            <td class="soft small">{plain(one.scopes?.join(", ") ?? "")}</td>
+            <td class="end">
+              <Disconnect of={one} changed={changed} />
+            </td>
+          </tr>
+        ))}
+      </tbody>
     </table>
   </section>
 );

@@ -10,8 +10,23 @@ import { saved } from "../parts/saved";
 import { narrow, narrowed, route, to } from "../router";
 import type { Audited, AuditPage } from "../types";
 
-const OUTCOMES = [["", "every outcome"], "succeeded", ["failed", "all but succeeded"], "denied", "declined", "cancelled", "timeout", "unknown"] as const;
-const TIMES = [["3600", "last hour"], ["43200", "last 12 hours"], ["86400", "last day"], ["604800", "last week"], ["0", "ever"]] as const;
+const OUTCOMES = [
+  ["", "every outcome"],
+  "succeeded",
+  ["failed", "all but succeeded"],
+  "denied",
+  "declined",
+  "cancelled",
+  "timeout",
+  "unknown",
+] as const;
+const TIMES = [
+  ["3600", "last hour"],
+  ["43200", "last 12 hours"],
+  ["86400", "last day"],
+  ["604800", "last week"],
+  ["0", "ever"],
+] as const;
 
 const DAY = "86400";
 /** What was looked for stays the same while somebody reads on: it begins when the time was chosen. */
@@ -29,9 +44,12 @@ export function Audit() {
   return (
     <>
       <div class="head">
-        <h1>Audit</h1><span class="grow" />
+        <h1>Audit</h1>
+        <span class="grow" />
         <div class="filters narrow">
-          <Search label="Search" first value={asked.q} changed={narrow("q")} /><Search label="Tool" value={asked.tool} changed={narrow("tool")} /><Search label="Who" value={asked.who} changed={narrow("who")} />
+          <Search label="Search" first value={asked.q} changed={narrow("q")} />
+          <Search label="Tool" value={asked.tool} changed={narrow("tool")} />
+          <Search label="Who" value={asked.who} changed={narrow("who")} />
           <Choice label="Outcome" value={asked.outcome ?? ""} choices={OUTCOMES} changed={narrow("outcome")} />
           <Choice label="When" value={span.value} choices={TIMES} changed={(value) => narrow("span")(value === DAY ? "" : value)} />
           <Do work={() => all(query)}>Export</Do>
@@ -39,23 +57,57 @@ export function Audit() {
       </div>
       <Trouble of={lines.trouble} />
       {lines.onward && !lines.busy && lines.last?.reached && (
-        <p class="small soft">Looked back to <Time at={lines.last.reached} />. <button class="small" onClick={lines.more}>Look further</button></p>
+        <p class="small soft">
+          Looked back to <Time at={lines.last.reached} />.{" "}
+          <button class="small" onClick={lines.more}>
+            Look further
+          </button>
+        </p>
       )}
       <div class={`split ${chosen ? "chosen" : ""}`}>
-        {lines.items.length === 0 && !lines.trouble && (!lines.busy || lines.last) ? <Nothing>{lines.busy ? "Looking…" : "No call that ended fits. Calls stand here once they are over: look further back, or take a filter away."}</Nothing> : (
-          <Rows count={lines.items.length} height={40} label="Calls" more={lines.more} chosen={index} choose={(n) => choose(lines.items[n])}
-            row={(n) => { const one = lines.items[n]!; return (
-              <button class="row bare" tabIndex={-1} aria-pressed={n === index} onClick={() => choose(one)}>
-                <Time at={one.ended_at} />
-                <span class="grow cut">
-                  <b>{one.tool}</b> <span class="soft small"><Said of={one.chain.at(-1)} most={80} /> · {one.session}{one.message && <> · <Said of={one.message} most={200} /></>}</span>
-                </span>
-                <State of={one.outcome} />
-              </button>
-            ); }} />
+        {lines.items.length === 0 && !lines.trouble && (!lines.busy || lines.last) ? (
+          <Nothing>
+            {lines.busy
+              ? "Looking…"
+              : "No call that ended fits. Calls stand here once they are over: look further back, or take a filter away."}
+          </Nothing>
+        ) : (
+          <Rows
+            count={lines.items.length}
+            height={40}
+            label="Calls"
+            more={lines.more}
+            chosen={index}
+            choose={(n) => choose(lines.items[n])}
+            row={(n) => {
+              const one = lines.items[n]!;
+              return (
+                <button class="row bare" tabIndex={-1} aria-pressed={n === index} onClick={() => choose(one)}>
+                  <Time at={one.ended_at} />
+                  <span class="grow cut">
+                    <b>{one.tool}</b>{" "}
+                    <span class="soft small">
+                      <Said of={one.chain.at(-1)} most={80} /> · {one.session}
+                      {one.message && (
+                        <>
+                          {" "}
+                          · <Said of={one.message} most={200} />
+                        </>
+                      )}
+                    </span>
+                  </span>
+                  <State of={one.outcome} />
+                </button>
+              );
+            }}
+          />
         )}
         <div class="detail">
-          {chosen && <button class="back" onClick={() => choose(undefined)}>‹ all lines</button>}
+          {chosen && (
+            <button class="back" onClick={() => choose(undefined)}>
+              ‹ all lines
+            </button>
+          )}
           {chosen && <Record of={chosen} />}
         </div>
       </div>
@@ -67,18 +119,63 @@ function Record({ of }: { of: Audited }) {
   const { verdict } = of;
   return (
     <section class="sheet" aria-label="What was recorded">
-      <div class="head"><h2 class="mono title">{of.tool}</h2><span class="grow" /><State of={of.outcome} /></div>
+      <div class="head">
+        <h2 class="mono title">{of.tool}</h2>
+        <span class="grow" />
+        <State of={of.outcome} />
+      </div>
       <dl>
-        <dt>asked by</dt><dd><Said of={of.chain.join(" → ")} /></dd>
-        <dt>when</dt><dd><Time at={of.accepted_at} />{`, took ${length(of.duration_ms / 1000)}`}</dd>
-        {verdict && <><dt>policy</dt><dd>{verdict.effect}{verdict.message && <> because <Said of={verdict.message} /></>}</dd></>}
-        {of.answers.length > 0 && <><dt>answers</dt><dd><Answers of={of.answers} /></dd></>}
-        {of.message && <><dt>message</dt><dd><Said of={of.message} /></dd></>}
-        <dt>where</dt><dd><a href={to("sessions", of.session)}>{of.session}</a> of {of.owner} · <a href={to("live", of.session, of.call)}>the call</a></dd>
+        <dt>asked by</dt>
+        <dd>
+          <Said of={of.chain.join(" → ")} />
+        </dd>
+        <dt>when</dt>
+        <dd>
+          <Time at={of.accepted_at} />
+          {`, took ${length(of.duration_ms / 1000)}`}
+        </dd>
+        {verdict && (
+          <>
+            <dt>policy</dt>
+            <dd>
+              {verdict.effect}
+              {verdict.message && (
+                <>
+                  {" "}
+                  because <Said of={verdict.message} />
+                </>
+              )}
+            </dd>
+          </>
+        )}
+        {of.answers.length > 0 && (
+          <>
+            <dt>answers</dt>
+            <dd>
+              <Answers of={of.answers} />
+            </dd>
+          </>
+        )}
+        {of.message && (
+          <>
+            <dt>message</dt>
+            <dd>
+              <Said of={of.message} />
+            </dd>
+          </>
+        )}
+        <dt>where</dt>
+        <dd>
+          <a href={to("sessions", of.session)}>{of.session}</a> of {of.owner} · <a href={to("live", of.session, of.call)}>the call</a>
+        </dd>
       </dl>
-      <h3>arguments</h3><Value of={of.arguments} label="Arguments" />
+      <h3>arguments</h3>
+      <Value of={of.arguments} label="Arguments" />
       <Copy session={of.session} tool={of.tool} args={of.arguments} />
-      <details><summary class="small soft">the record</summary><Value of={of} label="Record" /></details>
+      <details>
+        <summary class="small soft">the record</summary>
+        <Value of={of} label="Record" />
+      </details>
     </section>
   );
 }

@@ -3,10 +3,10 @@
 import { signal, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { get, returns } from "../api";
+import type { Cluster as ClusterForm, LaneForm, NodeForm, Stats } from "../forms";
 import { Choice, length, plain, Said, State, Trouble } from "../parts/basics";
 import { Plot } from "../parts/plot";
 import { to } from "../router";
-import type { Cluster as ClusterForm, LaneForm, NodeForm, Stats } from "../forms";
 
 /** What a node tells of itself; one that only serves tells nothing. */
 interface Facts {
@@ -23,7 +23,11 @@ interface Facts {
 type Node = NodeForm & { facts: Facts };
 
 const EVERY_MS = 2_000;
-const SPANS = [["600", "last 10 minutes"], ["3600", "last hour"], ["86400", "last day"]] as const;
+const SPANS = [
+  ["600", "last 10 minutes"],
+  ["3600", "last hour"],
+  ["86400", "last day"],
+] as const;
 const span = signal("600");
 
 /** How deep the queue was at each look, while the page is open: no log tells that of the past. */
@@ -47,7 +51,9 @@ export function Cluster() {
       const begun = performance.now();
       try {
         stats.value = await get<Stats>("v1/stats", { seconds: span.value });
-        depth.value = [...depth.value, { at: Date.now() / 1000, queued: stats.value.now.queued, running: stats.value.now.running }].slice(-MOST);
+        depth.value = [...depth.value, { at: Date.now() / 1000, queued: stats.value.now.queued, running: stats.value.now.running }].slice(
+          -MOST,
+        );
         cluster.value = await get<ClusterForm>("v1/cluster").catch(() => undefined);
         trouble.value = undefined;
       } catch (error) {
@@ -57,16 +63,34 @@ export function Cluster() {
       if (!over) timer = setTimeout(look, Math.max(EVERY_MS, 10 * (performance.now() - begun)));
     };
     void look();
-    return () => { over = true; clearTimeout(timer); };
+    return () => {
+      over = true;
+      clearTimeout(timer);
+    };
   }, [span.value, returns.value]);
   return (
     <>
-      <div class="head"><h1>Cluster</h1><span class="grow" /><div class="filters"><Choice label="Over what time" value={span.value} choices={SPANS} changed={(value) => (span.value = value)} /></div></div>
+      <div class="head">
+        <h1>Cluster</h1>
+        <span class="grow" />
+        <div class="filters">
+          <Choice label="Over what time" value={span.value} choices={SPANS} changed={(value) => (span.value = value)} />
+        </div>
+      </div>
       <Trouble of={trouble.value} />
       {stats.value && <Figures of={stats.value} />}
-      {!!cluster.value?.nodes.length && <><Nodes of={cluster.value.nodes} /><Lanes of={cluster.value.lanes} /></>}
+      {!!cluster.value?.nodes.length && (
+        <>
+          <Nodes of={cluster.value.nodes} />
+          <Lanes of={cluster.value.lanes} />
+        </>
+      )}
       {stats.value && <Plots of={stats.value} />}
-      {cluster.value?.nodes.length === 0 && <p class="soft small" role="note">One process, no cluster: calls run in this server.</p>}
+      {cluster.value?.nodes.length === 0 && (
+        <p class="soft small" role="note">
+          One process, no cluster: calls run in this server.
+        </p>
+      )}
     </>
   );
 }
@@ -74,7 +98,10 @@ export function Cluster() {
 const Figures = ({ of }: { of: Stats }) => (
   <div class="columns">
     {(["sessions", "running", "waiting", "queued"] as const).map((key) => (
-      <div class="sheet figure" key={key}><b>{of.now[key].toLocaleString()}</b><span class="soft small">{key}</span></div>
+      <div class="sheet figure" key={key}>
+        <b>{of.now[key].toLocaleString()}</b>
+        <span class="soft small">{key}</span>
+      </div>
     ))}
   </div>
 );
@@ -85,7 +112,11 @@ function Plots({ of: { points, step_s: step } }: { of: Stats }) {
   return (
     <div class="columns plots">
       <Plot label="calls a second" times={times} values={points.map((point) => point.calls / step)} />
-      <Plot label="failures a second" times={times} values={points.map((point) => Object.values(point.failures).reduce((a, b) => a + b, 0) / step)} />
+      <Plot
+        label="failures a second"
+        times={times}
+        values={points.map((point) => Object.values(point.failures).reduce((a, b) => a + b, 0) / step)}
+      />
       <Plot label="median" unit="ms" times={times} values={points.map((point) => point.p50_ms)} />
       <Plot label="95 of 100 within" unit="ms" times={times} values={points.map((point) => point.p95_ms)} />
       <Plot label="queued, since you look" whole times={looks.map((one) => one.at)} values={looks.map((one) => one.queued)} />
@@ -99,11 +130,32 @@ function Nodes({ of }: { of: Node[] }) {
     <section class="sheet wide" aria-label="Nodes" tabIndex={0}>
       <h2>Nodes</h2>
       <table>
-        <thead><tr>
-          <th scope="col">node</th><th scope="col">state</th><th scope="col">role</th><th scope="col">where</th><th scope="col">busy</th>
-          <th scope="col" class="end">done</th><th scope="col" class="end">tools</th><th scope="col" class="end">up for</th><th scope="col" class="end">heard of</th>
-        </tr></thead>
-        <tbody>{of.map((node) => <NodeRow key={node.name} of={node} />)}</tbody>
+        <thead>
+          <tr>
+            <th scope="col">node</th>
+            <th scope="col">state</th>
+            <th scope="col">role</th>
+            <th scope="col">where</th>
+            <th scope="col">busy</th>
+            <th scope="col" class="end">
+              done
+            </th>
+            <th scope="col" class="end">
+              tools
+            </th>
+            <th scope="col" class="end">
+              up for
+            </th>
+            <th scope="col" class="end">
+              heard of
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {of.map((node) => (
+            <NodeRow key={node.name} of={node} />
+          ))}
+        </tbody>
       </table>
     </section>
   );
@@ -113,14 +165,21 @@ function NodeRow({ of: { name, state, age, started_at: started, facts } }: { of:
   const { label, role, host, pid, slots, running = 0, done, missing, tools } = facts;
   return (
     <tr>
-      <td><code>{plain(name)}</code>{label && label !== host && <span class="soft small"> {plain(label)}</span>}</td>
-      <td><State of={state} /></td>
+      <td>
+        <code>{plain(name)}</code>
+        {label && label !== host && <span class="soft small"> {plain(label)}</span>}
+      </td>
+      <td>
+        <State of={state} />
+      </td>
       <td>{role ? plain(role) : <span class="soft">serves only</span>}</td>
       <td class="soft">{host && `${plain(host)}, process ${pid}`}</td>
       <td>
         {!!slots && (
           <span class="load">
-            <span class="bar" role="meter" aria-label="slots in use" aria-valuenow={running} aria-valuemin={0} aria-valuemax={slots}><i style={{ width: `${Math.min(100, (running / slots) * 100)}%` }} /></span>
+            <span class="bar" role="meter" aria-label="slots in use" aria-valuenow={running} aria-valuemin={0} aria-valuemax={slots}>
+              <i style={{ width: `${Math.min(100, (running / slots) * 100)}%` }} />
+            </span>
             {running.toLocaleString()} of {slots.toLocaleString()}
           </span>
         )}
@@ -128,7 +187,11 @@ function NodeRow({ of: { name, state, age, started_at: started, facts } }: { of:
       <td class="end">{done?.toLocaleString()}</td>
       <td class="end">
         {Object.keys(tools ?? {}).length || ""}
-        {!!missing?.length && <span class="trouble line small">lacks <Said of={missing.join(", ")} most={200} /></span>}
+        {!!missing?.length && (
+          <span class="trouble line small">
+            lacks <Said of={missing.join(", ")} most={200} />
+          </span>
+        )}
       </td>
       <td class="end soft">{started ? length(Math.max(0, Date.now() / 1000 - started)) : ""}</td>
       <td class="end soft">{length(age)} ago</td>
@@ -139,15 +202,36 @@ function NodeRow({ of: { name, state, age, started_at: started, facts } }: { of:
 const Lanes = ({ of }: { of: LaneForm[] }) => (
   <section class="sheet wide" aria-label="Lanes" tabIndex={of.length ? 0 : undefined}>
     <h2>Lanes</h2>
-    {of.length === 0 ? <p class="soft">Nothing is queued, running or waiting.</p> : (
+    {of.length === 0 ? (
+      <p class="soft">Nothing is queued, running or waiting.</p>
+    ) : (
       <table>
-        <thead><tr><th scope="col">lane</th><th scope="col">tool</th>{COUNTED.map((name) => <th key={name} scope="col" class="end">{name}</th>)}</tr></thead>
-        <tbody>{of.map((one) => (
-          <tr key={one.lane + one.tool}>
-            <td>{plain(one.lane)}</td><td><a href={to("tools", one.tool)}>{plain(one.tool)}</a></td>
-            {COUNTED.map((name) => <td key={name} class={one[name] ? "end" : "end soft"}>{one[name].toLocaleString()}</td>)}
+        <thead>
+          <tr>
+            <th scope="col">lane</th>
+            <th scope="col">tool</th>
+            {COUNTED.map((name) => (
+              <th key={name} scope="col" class="end">
+                {name}
+              </th>
+            ))}
           </tr>
-        ))}</tbody>
+        </thead>
+        <tbody>
+          {of.map((one) => (
+            <tr key={one.lane + one.tool}>
+              <td>{plain(one.lane)}</td>
+              <td>
+                <a href={to("tools", one.tool)}>{plain(one.tool)}</a>
+              </td>
+              {COUNTED.map((name) => (
+                <td key={name} class={one[name] ? "end" : "end soft"}>
+                  {one[name].toLocaleString()}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
       </table>
     )}
   </section>

@@ -68,7 +68,10 @@ export function Inbox() {
       const action = { a: "accept", d: "decline" }[event.key];
       if (step !== undefined && items.length) go(to("inbox", items[Math.max(0, Math.min(items.length - 1, found + step))]!.id));
       else if (question && (action === "decline" || (action && question.kind === "confirm")))
-        post(at("sessions", question.session, "answers"), { question: question.id, action }).then(() => answered(action, question), (error) => (failed.value = error));
+        post(at("sessions", question.session, "answers"), { question: question.id, action }).then(
+          () => answered(action, question),
+          (error) => (failed.value = error),
+        );
     };
     addEventListener("keydown", pressed);
     return () => removeEventListener("keydown", pressed);
@@ -76,20 +79,48 @@ export function Inbox() {
   return (
     <>
       <div class="head">
-        <h1>Inbox</h1><span class="soft">{counted.value} open</span><span class="grow" />
-        <span class="soft small keys"><kbd>j</kbd> <kbd>k</kbd> next, previous · <kbd>a</kbd> approve · <kbd>d</kbd> decline</span>
+        <h1>Inbox</h1>
+        <span class="soft">{counted.value} open</span>
+        <span class="grow" />
+        <span class="soft small keys">
+          <kbd>j</kbd> <kbd>k</kbd> next, previous · <kbd>a</kbd> approve · <kbd>d</kbd> decline
+        </span>
       </div>
       <Trouble of={failed.value ?? trouble.value} />
-      <p class="hidden-text" role="status">{done.value}</p>
+      <p class="hidden-text" role="status">
+        {done.value}
+      </p>
       <div class={`split always ${question ? "chosen" : ""}`}>
-        {questions.value && items.length === 0 ? <Nothing>Nobody waits for an answer. Calls that ask first appear here; the <a href="#/tools">tools</a> that cannot be undone do, unless a rule of the policy says otherwise.</Nothing> : (
-          <Rows count={items.length} height={height} label="Open questions" more={() => void more()} chosen={found} choose={(n) => go(to("inbox", items[n]!.id))}
-            row={(n) => <QuestionRow question={items[n]!} chosen={n === found} />} />
+        {questions.value && items.length === 0 ? (
+          <Nothing>
+            Nobody waits for an answer. Calls that ask first appear here; the <a href="#/tools">tools</a> that cannot be undone do, unless a
+            rule of the policy says otherwise.
+          </Nothing>
+        ) : (
+          <Rows
+            count={items.length}
+            height={height}
+            label="Open questions"
+            more={() => void more()}
+            chosen={found}
+            choose={(n) => go(to("inbox", items[n]!.id))}
+            row={(n) => <QuestionRow question={items[n]!} chosen={n === found} />}
+          />
         )}
         <div class="detail">
-          {question && <a class="back" href={to("inbox")}>‹ all questions</a>}
-          {question ? <section class="sheet" aria-label="Question"><Answering key={question.id} question={question} answered={(action) => answered(action, question)} /><Copy session={question.session} tool={question.tool} args={question.arguments} /></section>
-            : items.length > 0 && <Nothing>{wanted ? "This question was answered, or is not for you. " : ""}Choose a question.</Nothing>}
+          {question && (
+            <a class="back" href={to("inbox")}>
+              ‹ all questions
+            </a>
+          )}
+          {question ? (
+            <section class="sheet" aria-label="Question">
+              <Answering key={question.id} question={question} answered={(action) => answered(action, question)} />
+              <Copy session={question.session} tool={question.tool} args={question.arguments} />
+            </section>
+          ) : (
+            items.length > 0 && <Nothing>{wanted ? "This question was answered, or is not for you. " : ""}Choose a question.</Nothing>
+          )}
           <Unknown />
           <Lately turn={turn.value} />
         </div>
@@ -114,16 +145,25 @@ function useEnd(over: () => void) {
 const QuestionRow = ({ question, chosen }: { question: Question; chosen: boolean }) => (
   <a class="row" tabIndex={-1} href={to("inbox", question.id)} aria-current={chosen ? "true" : undefined}>
     <span class="grow" title={plain(asks(question))}>
-      <b class="few-lines"><Said of={asks(question)} most={400} /></b>
-      <span class="cut line small"><Said of={inShort(question.arguments) || question.tool} most={200} /></span>
-      <span class="cut line soft small"><Time at={question.asked_at} /> · {question.session}{question.owner ? ` · ${plain(question.owner)}` : ""}</span>
+      <b class="few-lines">
+        <Said of={asks(question)} most={400} />
+      </b>
+      <span class="cut line small">
+        <Said of={inShort(question.arguments) || question.tool} most={200} />
+      </span>
+      <span class="cut line soft small">
+        <Time at={question.asked_at} /> · {question.session}
+        {question.owner ? ` · ${plain(question.owner)}` : ""}
+      </span>
     </span>
     {question.kind !== "confirm" && <span class="tag">{question.kind}</span>}
   </a>
 );
 
 const inShort = (args: Record<string, unknown>) =>
-  Object.entries(args).map(([name, value]) => `${name} = ${typeof value === "string" ? value.slice(0, 60) : JSON.stringify(value).slice(0, 60)}`).join(", ");
+  Object.entries(args)
+    .map(([name, value]) => `${name} = ${typeof value === "string" ? value.slice(0, 60) : JSON.stringify(value).slice(0, 60)}`)
+    .join(", ");
 
 /** Calls of which nobody knows whether they ran: somebody has to look. They come of crashes, so they are asked for once. */
 function Unknown() {
@@ -135,7 +175,12 @@ function Unknown() {
       <h2>Calls that may have run</h2>
       {items.map((one) => (
         <a key={one.id} class="row flat" href={to("live", one.session!, one.id)}>
-          <span class="grow cut"><b>{one.tool}</b> <span class="soft small">{one.session} · <Time at={one.accepted_at} /></span></span>
+          <span class="grow cut">
+            <b>{one.tool}</b>{" "}
+            <span class="soft small">
+              {one.session} · <Time at={one.accepted_at} />
+            </span>
+          </span>
           <State of="unknown" />
         </a>
       ))}
@@ -154,7 +199,13 @@ function Lately({ turn }: { turn: number }) {
       <h2>Answered lately</h2>
       {items.map((one) => (
         <div key={one.cursor} class="row flat">
-          <span class="grow"><a href={to("live", one.session, one.call)}><b>{one.tool}</b></a> <span class="soft small">{plain(inShort((one.arguments ?? {}) as Record<string, unknown>)).slice(0, 120)}</span><Answers of={one.answers} /></span>
+          <span class="grow">
+            <a href={to("live", one.session, one.call)}>
+              <b>{one.tool}</b>
+            </a>{" "}
+            <span class="soft small">{plain(inShort((one.arguments ?? {}) as Record<string, unknown>)).slice(0, 120)}</span>
+            <Answers of={one.answers} />
+          </span>
           <State of={one.outcome} />
         </div>
       ))}

@@ -3,8 +3,8 @@
 import { computed, signal, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { at, follow, get, returns } from "../api";
-import { folded, known, listed, over, take, type Card } from "../fold";
-import { Choice, length, Nothing, Said, State, Time, tone, Trouble } from "../parts/basics";
+import { type Card, folded, known, listed, over, take } from "../fold";
+import { Choice, length, Nothing, Said, State, Time, Trouble, tone } from "../parts/basics";
 import { CallCard, fetched } from "../parts/call";
 import { Rows } from "../parts/rows";
 import { go, narrow, route, stay, to } from "../router";
@@ -18,7 +18,9 @@ const FILTERS = ["all", "running", "waiting", "failed", "unknown"] as const;
 const cards = signal(new Map<string, Card>());
 type Filter = (typeof FILTERS)[number];
 /** Which calls are looked at, as the address says. */
-const only = computed(() => (FILTERS as readonly string[]).includes(route.value.query.get("only") ?? "") ? (route.value.query.get("only") as Filter) : "all");
+const only = computed(() =>
+  (FILTERS as readonly string[]).includes(route.value.query.get("only") ?? "") ? (route.value.query.get("only") as Filter) : "all",
+);
 
 /** Events come in bursts, which are folded and drawn once a frame. */
 let burst: Event[] = [];
@@ -93,7 +95,8 @@ async function made(session: string, seq: number): Promise<void> {
 }
 
 const fits = (card: Card) =>
-  only.value === "all" || card.status === only.value ||
+  only.value === "all" ||
+  card.status === only.value ||
   (only.value === "running" && ["queued", "streaming"].includes(card.status)) ||
   (only.value === "failed" && card.status === "timed_out");
 
@@ -113,7 +116,12 @@ function ordered(all: Map<string, Card>): Line[] {
   return lines;
 }
 
-const SPANS = [["60", "last minute"], ["600", "last 10 minutes"], ["3600", "last hour"], ["86400", "last day"]] as const;
+const SPANS = [
+  ["60", "last minute"],
+  ["600", "last 10 minutes"],
+  ["3600", "last hour"],
+  ["86400", "last day"],
+] as const;
 const span = computed(() => SPANS.find(([seconds]) => seconds === route.value.query.get("span"))?.[0] ?? "600");
 const clock = signal(Date.now() / 1000);
 
@@ -124,10 +132,16 @@ export function Live() {
   const listening = useSignal(0);
   useEffect(() => follow("v1/live", heard, false, () => listening.value++), []);
   useEffect(() => {
-    if (listening.value) void past(Number(span.value)).then(() => (trouble.value = undefined), (error) => (trouble.value = error));
+    if (listening.value)
+      void past(Number(span.value)).then(
+        () => (trouble.value = undefined),
+        (error) => (trouble.value = error),
+      );
   }, [span.value, returns.value, listening.value]);
   useEffect(() => {
-    const tick = () => { if (!paused.value) clock.value = Date.now() / 1000; };
+    const tick = () => {
+      if (!paused.value) clock.value = Date.now() / 1000;
+    };
     tick();
     const timer = setInterval(tick, 1000);
     return () => clearInterval(timer);
@@ -143,18 +157,41 @@ export function Live() {
         <span class="soft">{shown.length.toLocaleString()} calls</span>
         <span class="grow" />
         <div class="filters joined" role="group" aria-label="Which calls">
-          {FILTERS.map((name) => <button key={name} aria-pressed={only.value === name} onClick={() => narrow("only")(name === "all" ? "" : name)}>{name}</button>)}
+          {FILTERS.map((name) => (
+            <button key={name} aria-pressed={only.value === name} onClick={() => narrow("only")(name === "all" ? "" : name)}>
+              {name}
+            </button>
+          ))}
         </div>
         <div class="filters">
           <Choice label="Timeline" value={span.value} choices={SPANS} changed={narrow("span")} />
-          <button aria-pressed={!!paused.value} onClick={() => (paused.value = paused.value ? undefined : cards.value)}>Pause</button>
+          <button aria-pressed={!!paused.value} onClick={() => (paused.value = paused.value ? undefined : cards.value)}>
+            Pause
+          </button>
         </div>
       </div>
       <Trouble of={trouble.value} />
       <div class={`split timeline ${call ? "chosen" : ""}`}>
-        {shown.length === 0 ? <Nothing>{only.value === "all" ? <>Nothing was called lately. Calls appear here as they are made: <a href={to("tools")}>try a tool</a>, or <a href={to("agents")}>talk to an agent</a>.</> : `No call is ${only.value}.`}</Nothing> : (
-          <Rows count={shown.length} height={56} label="Calls" chosen={shown.findIndex((one) => one.card.id === call)} choose={open}
-            row={(n) => <CallRow {...shown[n]!} chosen={shown[n]!.card.id === call} />} />
+        {shown.length === 0 ? (
+          <Nothing>
+            {only.value === "all" ? (
+              <>
+                Nothing was called lately. Calls appear here as they are made: <a href={to("tools")}>try a tool</a>, or{" "}
+                <a href={to("agents")}>talk to an agent</a>.
+              </>
+            ) : (
+              `No call is ${only.value}.`
+            )}
+          </Nothing>
+        ) : (
+          <Rows
+            count={shown.length}
+            height={56}
+            label="Calls"
+            chosen={shown.findIndex((one) => one.card.id === call)}
+            choose={open}
+            row={(n) => <CallRow {...shown[n]!} chosen={shown[n]!.card.id === call} />}
+          />
         )}
         <div class="detail">{session && call && <Chosen key={call} session={session} call={call} />}</div>
       </div>
@@ -165,10 +202,31 @@ export function Live() {
 const CallRow = ({ card, depth, chosen }: Line & { chosen: boolean }) => (
   <a class="row" tabIndex={-1} href={stay("live", card.session, card.id)} aria-current={chosen ? "true" : undefined}>
     <span class="grow" style={{ paddingLeft: `${depth * 20}px` }}>
-      <span class="cut line">{depth > 0 && <span class="soft" aria-hidden="true">└ </span>}<b><Said of={card.label || card.tool} most={100} /></b> <span class="soft small">{card.tool}</span></span>
+      <span class="cut line">
+        {depth > 0 && (
+          <span class="soft" aria-hidden="true">
+            └{" "}
+          </span>
+        )}
+        <b>
+          <Said of={card.label || card.tool} most={100} />
+        </b>{" "}
+        <span class="soft small">{card.tool}</span>
+      </span>
       <span class="cut line soft small">
-        {card.session} · <Time at={card.accepted} />{card.duration !== undefined && ` · ${length(card.duration)}`}
-        {card.failure ? <> · <Said of={card.failure.message} most={100} /></> : card.message && !card.done ? <> · <Said of={card.message} most={100} /></> : null}
+        {card.session} · <Time at={card.accepted} />
+        {card.duration !== undefined && ` · ${length(card.duration)}`}
+        {card.failure ? (
+          <>
+            {" "}
+            · <Said of={card.failure.message} most={100} />
+          </>
+        ) : card.message && !card.done ? (
+          <>
+            {" "}
+            · <Said of={card.message} most={100} />
+          </>
+        ) : null}
       </span>
     </span>
     <Track card={card} />
@@ -185,9 +243,11 @@ function Track({ card }: { card: Card }) {
   const before = clock.value - end > seconds;
   return (
     <span class={`track ${tone(card.status)}`} aria-hidden="true">
-      {!before && <i style={{ left: `min(${from}%, 100% - 3px)`, width: `max(${to - from}%, 3px)` }}>
-        {card.progress !== undefined && !over(card) && <b style={{ width: `${card.progress * 100}%` }} />}
-      </i>}
+      {!before && (
+        <i style={{ left: `min(${from}%, 100% - 3px)`, width: `max(${to - from}%, 3px)` }}>
+          {card.progress !== undefined && !over(card) && <b style={{ width: `${card.progress * 100}%` }} />}
+        </i>
+      )}
     </span>
   );
 }
@@ -211,7 +271,9 @@ function Chosen({ session, call }: { session: string; call: string }) {
   const card = cards.value.get(call);
   return (
     <>
-      <a class="back" href={stay("live")}>‹ all calls</a>
+      <a class="back" href={stay("live")}>
+        ‹ all calls
+      </a>
       <Trouble of={trouble.value} />
       {card ? <CallCard card={card} cards={cards.value} /> : whole.value && <Nothing>The log says nothing of this call.</Nothing>}
     </>

@@ -6,8 +6,8 @@ import { at, get, me, post } from "../api";
 import { Nothing, plain, Said, Trouble, useAddressed, useAsked, useLooked } from "../parts/basics";
 import { Sparkline } from "../parts/chart";
 import "../policy.css";
-import { to } from "../router";
 import type { PolicyForm, RuleForm, SessionForm, WhyForm } from "../forms";
+import { to } from "../router";
 import type { Page, ToolsPage } from "../types";
 
 const JsonField = lazy(() => import("../parts/form").then((made) => ({ default: made.JsonField })));
@@ -15,15 +15,24 @@ const JsonField = lazy(() => import("../parts/form").then((made) => ({ default: 
 const LOOK_MS = 5_000;
 const EFFECTS: Record<string, [string, string]> = { allow: ["allows", "good"], ask: ["asks", "warn"], deny: ["denies", "bad"] };
 const DEFAULTS: Record<string, string> = {
-  allow: "runs", ask: "asks first", deny: "is denied", auto: "runs if its tool only reads, and asks first if not",
+  allow: "runs",
+  ask: "asks first",
+  deny: "is denied",
+  auto: "runs if its tool only reads, and asks first if not",
 };
 
 export function Policy() {
   return (
     <>
-      <div class="head"><h1>Policy</h1></div>
+      <div class="head">
+        <h1>Policy</h1>
+      </div>
       <Why />
-      {me.value?.admin ? <Rules /> : <Nothing>Administrators see the rules here. What would become of a call of yours is answered above.</Nothing>}
+      {me.value?.admin ? (
+        <Rules />
+      ) : (
+        <Nothing>Administrators see the rules here. What would become of a call of yours is answered above.</Nothing>
+      )}
     </>
   );
 }
@@ -40,17 +49,49 @@ function Rules() {
     <>
       <p class="soft">
         {policy.rules.length.toLocaleString()} {policy.rules.length === 1 ? "rule" : "rules"}
-        {policy.preset && <> over the preset <code>{policy.preset}</code></>}{policy.file && <> in <code>{plain(policy.file)}</code></>}.
-        {" "}A call that no rule speaks of {DEFAULTS[policy.default] ?? policy.default}.
+        {policy.preset && (
+          <>
+            {" "}
+            over the preset <code>{policy.preset}</code>
+          </>
+        )}
+        {policy.file && (
+          <>
+            {" "}
+            in <code>{plain(policy.file)}</code>
+          </>
+        )}
+        . A call that no rule speaks of {DEFAULTS[policy.default] ?? policy.default}.
       </p>
-      {policy.rules.length === 0 && <Nothing>There are no rules. Write some under <code>policy:</code> in crib.yaml, and they are counted here.</Nothing>}
+      {policy.rules.length === 0 && (
+        <Nothing>
+          There are no rules. Write some under <code>policy:</code> in crib.yaml, and they are counted here.
+        </Nothing>
+      )}
       {used.length > 0 && <Table title="Decided in the last week" rules={used} />}
-      {idle.length > 0 && <Table title="Never decided in the last week" rules={idle} note="A rule that never decides may be about nothing, or others may always come before it." />}
+      {idle.length > 0 && (
+        <Table
+          title="Never decided in the last week"
+          rules={idle}
+          note="A rule that never decides may be about nothing, or others may always come before it."
+        />
+      )}
       {others.length > 0 && (
         <section class="sheet policy-names" aria-label="Rules from elsewhere">
           <h2>From elsewhere</h2>
           <p class="small soft">Rules of agents, of sessions and of earlier policies that decided in the last week.</p>
-          <table><tbody>{others.map(([name, calls]) => <tr key={name}><td><code>{plain(name)}</code></td><td class="end">{calls.toLocaleString()}</td></tr>)}</tbody></table>
+          <table>
+            <tbody>
+              {others.map(([name, calls]) => (
+                <tr key={name}>
+                  <td>
+                    <code>{plain(name)}</code>
+                  </td>
+                  <td class="end">{calls.toLocaleString()}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
         </section>
       )}
     </>
@@ -63,8 +104,23 @@ function Table({ title, rules, note }: { title: string; rules: RuleForm[]; note?
       <h2>{title}</h2>
       {note && <p class="small soft">{note}</p>}
       <table>
-        <thead><tr><th scope="col">rule</th><th scope="col">what it does</th><th scope="col" class="end">calls</th><th scope="col" class="wide-only">over time</th></tr></thead>
-        <tbody>{rules.map((rule, n) => <Row key={n} of={rule} />)}</tbody>
+        <thead>
+          <tr>
+            <th scope="col">rule</th>
+            <th scope="col">what it does</th>
+            <th scope="col" class="end">
+              calls
+            </th>
+            <th scope="col" class="wide-only">
+              over time
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {rules.map((rule, n) => (
+            <Row key={n} of={rule} />
+          ))}
+        </tbody>
       </table>
     </section>
   );
@@ -82,12 +138,30 @@ function Row({ of }: { of: RuleForm }) {
       </td>
       <td>
         <span class={`state ${tone}`}>{says}</span>
-        {of.reason && <div class="small"><Said of={of.reason} /></div>}
+        {of.reason && (
+          <div class="small">
+            <Said of={of.reason} />
+          </div>
+        )}
         {of.approvers && <div class="small soft">approved by {plain(of.approvers)}</div>}
-        {!!of.excepts?.length && <div class="small soft">except <code>{of.excepts.map(plain).join(", ")}</code></div>}
-        {when.length > 0 && <div class="small soft">when {when.map(([fact, globs]) => `${fact} is ${globs.join(" or ")}`).map(plain).join(", ")}</div>}
+        {!!of.excepts?.length && (
+          <div class="small soft">
+            except <code>{of.excepts.map(plain).join(", ")}</code>
+          </div>
+        )}
+        {when.length > 0 && (
+          <div class="small soft">
+            when{" "}
+            {when
+              .map(([fact, globs]) => `${fact} is ${globs.join(" or ")}`)
+              .map(plain)
+              .join(", ")}
+          </div>
+        )}
       </td>
-      <td class="end"><b>{of.decided.toLocaleString()}</b></td>
+      <td class="end">
+        <b>{of.decided.toLocaleString()}</b>
+      </td>
       <td class="wide-only">{of.decided > 0 && <Sparkline values={of.points} marked={[]} />}</td>
     </tr>
   );
@@ -108,7 +182,11 @@ function Why() {
     event.preventDefault();
     trouble.value = verdict.value = undefined;
     try {
-      verdict.value = await post<WhyForm>(at("sessions", within, "why"), { tool: tool.value.trim(), args: args.value ?? {}, agent: agent.value.trim() || undefined });
+      verdict.value = await post<WhyForm>(at("sessions", within, "why"), {
+        tool: tool.value.trim(),
+        args: args.value ?? {},
+        agent: agent.value.trim() || undefined,
+      });
     } catch (error) {
       trouble.value = error;
     }
@@ -116,22 +194,52 @@ function Why() {
   return (
     <section class="sheet why" aria-label="What would become of a call">
       <h2>What would become of a call?</h2>
-      {sessions.value?.items.length === 0
-        ? <Nothing>A call is judged for a session, and there is none yet: <a href={to("tools")}>run a tool</a>, and come back.</Nothing>
-        : (
-          <form onSubmit={ask}>
-            <div class="filters">
-              <label class="field">Tool<input required list="why-tools" value={tool.value} onInput={(event) => (tool.value = event.currentTarget.value)} /></label>
-              <label class="field">Session<input list="why-sessions" placeholder={within} value={session.value} onInput={(event) => (session.value = event.currentTarget.value)} /></label>
-              <label class="field">Agent, if one calls<input value={agent.value} onInput={(event) => (agent.value = event.currentTarget.value)} /></label>
-            </div>
-            <datalist id="why-tools">{tools.value?.items.map((one) => <option key={one.id} value={one.id} />)}</datalist>
-            <datalist id="why-sessions">{sessions.value?.items.map((one) => <option key={one.id} value={one.id} />)}</datalist>
-            <b aria-hidden="true">Arguments</b>
-            <Suspense fallback={null}><JsonField label="Arguments" value={args.value} changed={(value) => (args.value = value)} /></Suspense>
-            <div class="actions"><button class="main" disabled={!tool.value.trim() || !within}>Ask why</button></div>
-          </form>
-        )}
+      {sessions.value?.items.length === 0 ? (
+        <Nothing>
+          A call is judged for a session, and there is none yet: <a href={to("tools")}>run a tool</a>, and come back.
+        </Nothing>
+      ) : (
+        <form onSubmit={ask}>
+          <div class="filters">
+            <label class="field">
+              Tool
+              <input required list="why-tools" value={tool.value} onInput={(event) => (tool.value = event.currentTarget.value)} />
+            </label>
+            <label class="field">
+              Session
+              <input
+                list="why-sessions"
+                placeholder={within}
+                value={session.value}
+                onInput={(event) => (session.value = event.currentTarget.value)}
+              />
+            </label>
+            <label class="field">
+              Agent, if one calls
+              <input value={agent.value} onInput={(event) => (agent.value = event.currentTarget.value)} />
+            </label>
+          </div>
+          <datalist id="why-tools">
+            {tools.value?.items.map((one) => (
+              <option key={one.id} value={one.id} />
+            ))}
+          </datalist>
+          <datalist id="why-sessions">
+            {sessions.value?.items.map((one) => (
+              <option key={one.id} value={one.id} />
+            ))}
+          </datalist>
+          <b aria-hidden="true">Arguments</b>
+          <Suspense fallback={null}>
+            <JsonField label="Arguments" value={args.value} changed={(value) => (args.value = value)} />
+          </Suspense>
+          <div class="actions">
+            <button class="main" disabled={!tool.value.trim() || !within}>
+              Ask why
+            </button>
+          </div>
+        </form>
+      )}
       <Trouble of={trouble.value} />
       {verdict.value && <Verdict of={verdict.value} />}
     </section>
@@ -144,8 +252,21 @@ function Verdict({ of }: { of: WhyForm }) {
   const words: Record<string, string> = { allow: "It would run", ask: "Somebody would be asked first", deny: "It would be denied" };
   return (
     <div role="status" aria-label="Verdict">
-      <p><span class={`state ${EFFECTS[effect]?.[1] ?? "soft"}`}>{words[effect] ?? effect}</span> <span class="soft"><Said of={first} /></span></p>
-      {rest.length > 0 && <ul class="small mono">{rest.map((line, n) => <li key={n}><Said of={line} /></li>)}</ul>}
+      <p>
+        <span class={`state ${EFFECTS[effect]?.[1] ?? "soft"}`}>{words[effect] ?? effect}</span>{" "}
+        <span class="soft">
+          <Said of={first} />
+        </span>
+      </p>
+      {rest.length > 0 && (
+        <ul class="small mono">
+          {rest.map((line, n) => (
+            <li key={n}>
+              <Said of={line} />
+            </li>
+          ))}
+        </ul>
+      )}
     </div>
   );
 }

@@ -2,14 +2,18 @@
 
 import { useSignal } from "@preact/signals";
 import { lazy, Suspense } from "preact/compat";
-import { useEffect } from "preact/hooks";
+import { useEffect, useMemo } from "preact/hooks";
 import { at, follow, get, me, post } from "../api";
-import { take, type Card } from "../fold";
-import { Choice, Do, length, Nothing, plain, Said, Search, State, Time, Trouble, useAsked, usePages, Value } from "../parts/basics";
+import { type Card, take } from "../fold";
+import type { NumbersOf, Stats } from "../forms";
+import { Choice, Do, Nothing, plain, Said, Search, State, Trouble, useAsked, useLooked, usePages, Value } from "../parts/basics";
 import { CallCard } from "../parts/call";
+import { Sparkline } from "../parts/chart";
 import { Rows } from "../parts/rows";
+import { Use } from "../parts/use";
+import { Versions } from "../parts/versions";
 import { go, narrow, narrowed, route, stay, to } from "../router";
-import type { Finding, ToolLine, ToolsPage, ToolStats, ToolWhole } from "../types";
+import type { Finding, ToolLine, ToolsPage, ToolWhole } from "../types";
 
 const SchemaForm = lazy(() => import("../parts/form").then((made) => ({ default: made.SchemaForm })));
 const FILTERS = ["namespace", "source", "effect", "health"] as const;
@@ -22,9 +26,20 @@ export function Tools() {
   const { facets, total } = tools.first ?? {};
   const one = (name: (typeof FILTERS)[number]) => {
     const there = { ...(asked[name] ? { [asked[name]]: 0 } : {}), ...facets?.[name] };
-    return <Choice key={name} label={name} value={asked[name] ?? ""} changed={narrow(name)}
-      choices={[["", `any ${name}`], ...Object.entries(there).map(([kind, count]) => [kind, `${plain(kind)} (${count.toLocaleString()})`] as const)]} />;
+    return (
+      <Choice
+        key={name}
+        label={name}
+        value={asked[name] ?? ""}
+        changed={narrow(name)}
+        choices={[
+          ["", `any ${name}`],
+          ...Object.entries(there).map(([kind, count]) => [kind, `${plain(kind)} (${count.toLocaleString()})`] as const),
+        ]}
+      />
+    );
   };
+  const use = useUse();
   const unwell = useUnwell(asked, tools.first, tools.again);
   return (
     <>
@@ -40,14 +55,38 @@ export function Tools() {
       <Trouble of={tools.trouble} />
       {!!unwell?.length && (
         <ul class="unwell" aria-label="Sources that are not well">
-          {unwell.map((source) => <li key={source.name}><State of={source.health} /> <b>{plain(source.name)}</b> <span class="soft"><Said of={source.reason} most={400} /></span></li>)}
+          {unwell.map((source) => (
+            <li key={source.name}>
+              <State of={source.health} /> <b>{plain(source.name)}</b>{" "}
+              <span class="soft">
+                <Said of={source.reason} most={400} />
+              </span>
+            </li>
+          ))}
         </ul>
       )}
       <Findings />
       <div class={`split ${chosen ? "chosen" : ""}`}>
-        {tools.items.length === 0 && !tools.busy && !tools.trouble ? <Nothing>{Object.keys(asked).length ? "No tool fits. Take a filter away, or search for other words." : <>There are no tools yet. <a href={to("sources")}>Sources</a> bring them.</>}</Nothing> : (
-          <Rows count={tools.items.length} height={54} label="Tools" more={tools.more} chosen={tools.items.findIndex((tool) => tool.id === chosen)}
-            choose={(n) => go(stay("tools", tools.items[n]!.id))} row={(n) => <ToolRow tool={tools.items[n]!} chosen={tools.items[n]!.id === chosen} />} />
+        {tools.items.length === 0 && !tools.busy && !tools.trouble ? (
+          <Nothing>
+            {Object.keys(asked).length ? (
+              "No tool fits. Take a filter away, or search for other words."
+            ) : (
+              <>
+                There are no tools yet. <a href={to("sources")}>Sources</a> bring them.
+              </>
+            )}
+          </Nothing>
+        ) : (
+          <Rows
+            count={tools.items.length}
+            height={54}
+            label="Tools"
+            more={tools.more}
+            chosen={tools.items.findIndex((tool) => tool.id === chosen)}
+            choose={(n) => go(stay("tools", tools.items[n]!.id))}
+            row={(n) => <ToolRow tool={tools.items[n]!} use={use.get(tools.items[n]!.id)} chosen={tools.items[n]!.id === chosen} />}
+          />
         )}
         <div class="detail">{chosen && <Whole key={chosen} id={chosen} />}</div>
       </div>
@@ -63,12 +102,20 @@ function Findings() {
   if (told.length === 0) return null;
   return (
     <details class="findings">
-      <summary>{told.length.toLocaleString()} here {told.length === 1 ? "does" : "do"} nothing, or not what one would think</summary>
+      <summary>
+        {told.length.toLocaleString()} here {told.length === 1 ? "does" : "do"} nothing, or not what one would think
+      </summary>
       <ul class="unwell" aria-label="Findings">
         {told.map((one, n) => (
           <li key={n}>
-            {one.file && <code>{plain(one.file)}{one.line ? `:${one.line}` : ""}</code>} <Said of={one.message} most={400} />{" "}
-            {one.nearest && <span class="soft">did you mean {plain(one.nearest)}?</span>} <span class="soft">{one.code}</span>
+            {one.file && (
+              <code>
+                {plain(one.file)}
+                {one.line ? `:${one.line}` : ""}
+              </code>
+            )}{" "}
+            <Said of={one.message} most={400} /> {one.nearest && <span class="soft">did you mean {plain(one.nearest)}?</span>}{" "}
+            <span class="soft">{one.code}</span>
           </li>
         ))}
       </ul>
@@ -91,14 +138,37 @@ function useUnwell(asked: Record<string, string>, first: ToolsPage | undefined, 
   return first?.unwell;
 }
 
-const ToolRow = ({ tool, chosen }: { tool: ToolLine; chosen: boolean }) => (
+/** How much the tools were used that were used most in the last day. */
+function useUse(): Map<string, NumbersOf> {
+  const stats = useLooked(() => get<Stats>("v1/stats", { range: "day", by: "tool" }), LOOK_MS);
+  return useMemo(() => new Map(stats.value?.groups.map((one) => [one.name, one])), [stats.value]);
+}
+
+const ToolRow = ({ tool, use, chosen }: { tool: ToolLine; use: NumbersOf | undefined; chosen: boolean }) => (
   <a class="row middle" tabIndex={-1} href={stay("tools", tool.id)} aria-current={chosen ? "true" : undefined}>
     <span class="grow">
-      <span class="cut line"><b>{tool.name}</b> <span class="soft small">{tool.namespace}</span></span>
-      <span class="cut line soft small"><Said of={tool.description} most={200} /></span>
+      <span class="cut line">
+        <b>{tool.name}</b> <span class="soft small">{tool.namespace}</span>
+      </span>
+      <span class="cut line soft small">
+        <Said of={tool.description} most={200} />
+      </span>
     </span>
-    {tool.health !== "ok" && <span title={plain(tool.reason ?? "")}><State of={tool.health} /></span>}
-    <span class="tag">{tool.effect}</span>
+    {use && use.calls > 0 && (
+      <span class="use small soft wide-only" title="calls and failures of the last day">
+        <Sparkline values={use.points} marked={use.failed} />
+        <span class="end">{use.calls.toLocaleString()}</span>
+        <span class="hidden-text"> calls in the last day</span>
+      </span>
+    )}
+    {tool.health !== "ok" && (
+      <span title={plain(tool.reason ?? "")}>
+        <State of={tool.health} />
+      </span>
+    )}
+    <span class="effect">
+      <span class="tag">{tool.effect}</span>
+    </span>
   </a>
 );
 
@@ -108,25 +178,62 @@ function Whole({ id }: { id: string }) {
   if (!tool.value) return <Trouble of={tool.trouble} />;
   return (
     <>
-      <a class="back" href={stay("tools")}>‹ all tools</a>
-      <About tool={tool.value} over={run.over} />
+      <a class="back" href={stay("tools")}>
+        ‹ all tools
+      </a>
+      <About tool={tool.value} />
       <section class="sheet" aria-label="Try it">
         <h2>Try it</h2>
         <Suspense fallback={<p class="soft">…</p>}>
-          <SchemaForm schema={tool.value.input_schema ?? {}} value={run.args.value} changed={(said) => (run.args.value = said)} label="Arguments" />
+          <SchemaForm
+            schema={tool.value.input_schema ?? {}}
+            value={run.args.value}
+            changed={(said) => (run.args.value = said)}
+            label="Arguments"
+          />
         </Suspense>
         <div class="actions">
-          <Do class="main" disabled={run.args.value === undefined} work={() => run.start()}>Run</Do>
-          <label class="small soft beside">in session <input value={run.session.value} onInput={(event) => (run.session.value = event.currentTarget.value)} /></label>
+          <Do class="main" disabled={run.args.value === undefined} work={() => run.start()}>
+            Run
+          </Do>
+          <label class="small soft beside">
+            in session <input value={run.session.value} onInput={(event) => (run.session.value = event.currentTarget.value)} />
+          </label>
         </div>
-        {run.card && <div class="below"><CallCard card={run.card} cards={run.cards} again={run.follow} /></div>}
+        {run.card && (
+          <div class="below">
+            <CallCard card={run.card} cards={run.cards} again={run.follow} />
+          </div>
+        )}
       </section>
-      <Knowledge of={tool.value.knowledge ?? {}} run={(args) => { run.args.value = args; return run.start(); }} />
-      <section class="sheet"><details><summary>Schemas and limits</summary>
-        <h3>takes</h3><Value of={tool.value.input_schema} label="Input schema" />
-        {tool.value.output_schema && <><h3>gives</h3><Value of={tool.value.output_schema} label="Output schema" /></>}
-        {tool.value.limits && <><h3>limits</h3><Value of={tool.value.limits} label="Limits" /></>}
-      </details></section>
+      <Use tool={id} over={run.over} />
+      <Versions tool={id} over={tool.value.fingerprint} />
+      <Knowledge
+        of={tool.value.knowledge ?? {}}
+        run={(args) => {
+          run.args.value = args;
+          return run.start();
+        }}
+      />
+      <section class="sheet">
+        <details>
+          <summary>Schemas and limits</summary>
+          <h3>takes</h3>
+          <Value of={tool.value.input_schema} label="Input schema" />
+          {tool.value.output_schema && (
+            <>
+              <h3>gives</h3>
+              <Value of={tool.value.output_schema} label="Output schema" />
+            </>
+          )}
+          {tool.value.limits && (
+            <>
+              <h3>limits</h3>
+              <Value of={tool.value.limits} label="Limits" />
+            </>
+          )}
+        </details>
+      </section>
     </>
   );
 }
@@ -145,7 +252,7 @@ function useRun(tool: string) {
     stop.value();
     cards.value = new Map();
     call.value = id;
-    stop.value = follow(at("sessions", where, "events") + `?call=${encodeURIComponent(id)}`, (event) => {
+    stop.value = follow(`${at("sessions", where, "events")}?call=${encodeURIComponent(id)}`, (event) => {
       const fresh = new Map(cards.value);
       if (take(fresh, event)) cards.value = fresh;
       if (event.kind !== "done" || event.call !== id) return;
@@ -161,71 +268,92 @@ function useRun(tool: string) {
   return { args, session, start, follow: heard, card: cards.value.get(call.value), cards: cards.value, over: over.value };
 }
 
-function About({ tool, over }: { tool: ToolWhole; over: number }) {
-  const stats = useAsked((abort) => get<ToolStats>(at("tools", tool.id, "stats"), {}, abort), [tool.id, over]);
+function About({ tool }: { tool: ToolWhole }) {
   const marks = Object.entries(tool.annotations ?? {}).filter(([name, on]) => on && name !== "read_only" && name !== "idempotent");
   return (
     <section class="sheet" aria-label={tool.id}>
       <div class="head">
-        <h2 class="mono title">{tool.id}</h2><span class="grow" />
+        <h2 class="mono title">{tool.id}</h2>
+        <span class="grow" />
         <span class="tag">{tool.effect}</span>
-        {marks.map(([name]) => <span class="tag" key={name}>{name.replaceAll("_", " ")}</span>)}
+        {marks.map(([name]) => (
+          <span class="tag" key={name}>
+            {name.replaceAll("_", " ")}
+          </span>
+        ))}
         {tool.health !== "ok" && <State of={tool.health} />}
       </div>
-      {tool.reason && <p class="small soft"><Said of={tool.reason} /></p>}
-      {tool.title && <p><b><Said of={tool.title} /></b></p>}
-      <p class="words"><Said of={tool.description} most={20_000} /></p>
+      {tool.reason && (
+        <p class="small soft">
+          <Said of={tool.reason} />
+        </p>
+      )}
+      {tool.title && (
+        <p>
+          <b>
+            <Said of={tool.title} />
+          </b>
+        </p>
+      )}
+      <p class="words">
+        <Said of={tool.description} most={20_000} />
+      </p>
       <p class="small soft">
-        from {plain(tool.source ?? "")}{tool.trusted === false && ", not trusted"}
-        {!!tool.capabilities?.length && ` · needs ${tool.capabilities.join(", ")}`}{!!tool.tags?.length && ` · ${tool.tags.join(", ")}`}
+        from {plain(tool.source ?? "")}
+        {tool.trusted === false && ", not trusted"}
+        {!!tool.capabilities?.length && ` · needs ${tool.capabilities.join(", ")}`}
+        {!!tool.tags?.length && ` · ${tool.tags.join(", ")}`}
       </p>
       {!!tool.changed?.length && <p class="trouble small">It has changed since it was accepted: {tool.changed.join(", ")}</p>}
-      {tool.warnings?.map((one) => <p class="trouble small" key={one}><Said of={one} /></p>)}
-      {stats.value && <Numbers of={stats.value} />}
+      {tool.warnings?.map((one) => (
+        <p class="trouble small" key={one}>
+          <Said of={one} />
+        </p>
+      ))}
     </section>
   );
 }
-
-function Numbers({ of: { total: of, last } }: { of: ToolStats }) {
-  const failed = Object.values(of.failures).reduce((a, b) => a + b, 0);
-  return (
-    <>
-      <div class="columns figures">
-        <Figure value={of.calls.toLocaleString()} name="calls in a day" />
-        <Figure value={failed.toLocaleString()} name={failed ? `failed: ${Object.keys(of.failures).join(", ")}` : "failed"} />
-        {of.p50_ms != null && <Figure value={length(of.p50_ms / 1000)} name="median" />}
-        {of.p95_ms != null && <Figure value={length(of.p95_ms / 1000)} name="95 of 100 within" />}
-      </div>
-      {last.length > 0 && (
-        <details><summary class="small soft">recent calls</summary>
-          {last.map((one) => (
-            <a key={one.call} class="row flat" href={to("live", one.session, one.call)}>
-              <span class="grow cut"><Time at={one.at} /> <span class="small">{one.session}</span></span>
-              <span class="soft small">{length(one.duration_ms / 1000)}</span><State of={one.outcome} />
-            </a>
-          ))}
-        </details>
-      )}
-    </>
-  );
-}
-
-const Figure = ({ value, name }: { value: string; name: string }) => <div class="figure"><b>{value}</b><span class="soft small">{name}</span></div>;
 
 function Knowledge({ of, run }: { of: NonNullable<ToolWhole["knowledge"]>; run: (args: unknown) => Promise<void> }) {
   if (!of.help && !of.anti_patterns?.length && !of.examples?.length) return null;
   return (
     <section class="sheet" aria-label="What is known">
       <h2>What is known</h2>
-      {of.help && <p class="words"><Said of={of.help} most={20_000} /></p>}
-      {!!of.anti_patterns?.length && <><h3>Usual mistakes</h3><ul>{of.anti_patterns.map((one, n) => (
-        <li key={n}><code>{plain(one.match)}</code>: <Said of={one.hint} /></li>))}</ul></>}
-      {!!of.examples?.length && <><h3>Examples</h3>{of.examples.map((one, n) => (
-        <div key={n} class="below">
-          {one.title && <p class="small"><Said of={one.title} /></p>}
-          <Value of={one.arguments} label={`Example ${n + 1}`} />
-          <div class="actions"><Do work={() => run(one.arguments)}>Run this</Do></div>
-        </div>))}</>}
+      {of.help && (
+        <p class="words">
+          <Said of={of.help} most={20_000} />
+        </p>
+      )}
+      {!!of.anti_patterns?.length && (
+        <>
+          <h3>Usual mistakes</h3>
+          <ul>
+            {of.anti_patterns.map((one, n) => (
+              <li key={n}>
+                <code>{plain(one.match)}</code>: <Said of={one.hint} />
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+      {!!of.examples?.length && (
+        <>
+          <h3>Examples</h3>
+          {of.examples.map((one, n) => (
+            <div key={n} class="below">
+              {one.title && (
+                <p class="small">
+                  <Said of={one.title} />
+                </p>
+              )}
+              <Value of={one.arguments} label={`Example ${n + 1}`} />
+              <div class="actions">
+                <Do work={() => run(one.arguments)}>Run this</Do>
+              </div>
+            </div>
+          ))}
+        </>
+      )}
     </section>
   );
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -22,6 +22,8 @@ GROUPS = 200
 
 _PARTS = (0.5, 0.95, 0.99)
 _OF_TURNS = frozenset({"turn", "input", "output", "cost"})
+_NAMED = frozenset({"rule", "transfer", "delegation"})
+"""What has a name in place of a code, and is told elsewhere."""
 
 
 class CallNumbers(Struct, kw_only=True):
@@ -220,7 +222,7 @@ def _groups(
     for at, what, tally_name, code, number, _, slots in tallies if by != "rule" else _decided(tallies):
         if (what in _OF_TURNS and not of_agents) or (what == "session" and by != "owner"):
             continue
-        if what == "rule":
+        if what in _NAMED:
             continue
         name = tally_name
         if by == "source":
@@ -247,6 +249,17 @@ def _decided(tallies: Iterable[Tally]) -> Iterator[Tally]:
     for tally in tallies:
         if tally.what == "rule":
             yield tally._replace(what="call", name=tally.code, code="")
+
+
+async def traffic(store: Store, since: float, until: float, owner: str | None = None) -> Counter[tuple[str, str, str]]:
+    """Return how often agents reached each other: from whom, whom, and whether by `transfer` or by `call`."""
+    await store.roll_up()
+    step, first, last = steps(since, until)
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for tally in await store.tallies(TallyFilter(first, last, step, "agent", owner)):
+        if tally.what == "transfer" or tally.what == "delegation":
+            counts[tally.name, tally.code, "transfer" if tally.what == "transfer" else "call"] += tally.number
+    return counts
 
 
 def _models(tallies: Iterable[Tally]) -> list[ModelNumbers]:

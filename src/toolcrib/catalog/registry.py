@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from weakref import WeakSet
 
 from toolcrib.catalog import Catalog
-from toolcrib.catalog.fingerprints import Fingerprints
+from toolcrib.catalog.fingerprints import Fingerprints, Version
 from toolcrib.errors import BadTool, Refused
 from toolcrib.schema import nearest
 from toolcrib.sources import OK, Fixed, Health, Source, declarations
@@ -350,6 +350,17 @@ class SourceRegistry:
     def pinned(self) -> bool:
         """True if it knows of tools of strangers what they looked like."""
         return self._pins is not None
+
+    async def versions(self, tool: str) -> list[tuple[Version, dict[str, bytes | None]]]:
+        """How a tool of a stranger looked each time that it was seen anew or accepted, with its parts as JSON."""
+        pins = self._pins
+        if pins is None:
+            return []
+        texts: dict[str, bytes | None] = {}
+        versions = await pins.versions(tool)
+        for digest in {digest for version in versions for digest in version.parts.values()}:
+            texts[digest] = await pins.text(digest)
+        return [(one, {name: texts[digest] for name, digest in one.parts.items()}) for one in versions]
 
     def health(self, tool: Tool) -> Health:
         """How a tool is, by the word of its source."""

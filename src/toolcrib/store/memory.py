@@ -36,6 +36,7 @@ from toolcrib.store.codec import WHOLE, CompactData, CompactWrite, PageLimit, St
 from toolcrib.store.followers import Watchers
 from toolcrib.store.own_writes import LogEntry, OwnWrites
 from toolcrib.store.rollups import (
+    CALL_AGENT,
     LOOKED_AT,
     ROLL_S,
     LogTallies,
@@ -95,8 +96,9 @@ class _Log:
         for seq in range(fold.seq + 1, last + 1):
             entry = events[seq - 1]
             at, call, kind, data = entry if isinstance(entry, tuple) else self.draft(seq)
-            if kind == "accepted" and not isinstance(entry, tuple):
-                fold.begin(*entry.begun())
+            begun = entry.begun() if kind == "accepted" and not isinstance(entry, tuple) else None
+            if begun is not None and begun[1] != CALL_AGENT:
+                fold.begin(*begun)
             elif kind in LOOKED_AT:
                 fold.take(Event(seq, at, call, kind, event_json(kind, data)), tallies)
         fold.seq = last

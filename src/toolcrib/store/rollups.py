@@ -35,10 +35,15 @@ COUNTED = ("done", "settled", "answered", "turn_finished", "opened")
 LOOKED_AT = frozenset({*COUNTED, "accepted", "waiting"})
 """The kinds of events that a fold needs."""
 
-What = Literal["call", "settled", "wait", "turn", "input", "output", "cost", "session", "rule"]
+What = Literal[
+    "call", "settled", "wait", "turn", "input", "output", "cost", "session", "rule", "transfer", "delegation"
+]
 """What a tally counts: ends of calls, outcomes that were found later, waits that ended, turns of models, tokens that
-were read and written, cost in billionths of a dollar, new sessions, and calls that a rule of the policy decided, whose
-name stands in place of a code."""
+were read and written, cost in billionths of a dollar, new sessions, calls that a rule of the policy decided, whose
+name stands in place of a code, and calls by which an agent handed over to another or had it work, whose name does."""
+
+CALL_AGENT = "builtin.call_agent"
+"""The tool by which an agent has another work."""
 
 ROLL_S = 0.1
 """For how long whoever reads tallies rolls up what is new before."""
@@ -178,15 +183,28 @@ class _Failure(msgspec.Struct):
     code: str = ""
 
 
+class _Handover(msgspec.Struct):
+    to: str = ""
+
+
 class _CallEnd(msgspec.Struct):
     duration_ms: float = 0
     failure: _Failure | None = None
     rule: str | None = None
+    handover: _Handover | None = None
 
 
 class _CallStart(msgspec.Struct):
     tool: str = ""
     agent: str | None = None
+
+
+class _Reached(msgspec.Struct):
+    agent: str = ""
+
+
+class _Delegation(msgspec.Struct):
+    args: _Reached | None = None
 
 
 class _Turn(msgspec.Struct):
@@ -202,6 +220,7 @@ class _Opening(msgspec.Struct):
 
 
 _end, _start = msgspec.json.Decoder(_CallEnd), msgspec.json.Decoder(_CallStart)
+_delegation = msgspec.json.Decoder(_Delegation)
 _turn, _opening = msgspec.json.Decoder(_Turn), msgspec.json.Decoder(_Opening)
 
 
@@ -219,12 +238,14 @@ class CountedCall(NamedTuple):
     tool: str = ""
     agent: str = ""
     waits_since: float | None = None
+    delegate: str = ""
 
     @classmethod
     def read(cls, accepted: bytes | str) -> CountedCall:
         """Return what its `accepted` tells."""
         start = _read(_start, accepted, _CallStart())
-        return cls(start.tool, start.agent or "")
+        reached = _read(_delegation, accepted, _Delegation()).args if start.tool == CALL_AGENT else None
+        return cls(start.tool, start.agent or "", None, "" if reached is None else reached.agent)
 
 
 def tallied(owner: str, at: float, kind: str, json: bytes | str, call: CountedCall) -> Iterator[tuple[TallyKey, Sum]]:
@@ -237,6 +258,8 @@ def tallied(owner: str, at: float, kind: str, json: bytes | str, call: CountedCa
         yield TallyKey(minute, what, owner, call.tool, call.agent, code), _timed(_micro(end.duration_ms))
         if end.rule is not None and kind == "done":
             yield TallyKey(minute, "rule", owner, call.tool, call.agent, end.rule), Sum(1)
+        if kind == "done":
+            yield from _traffic(minute, owner, call, end)
     if kind in ("done", "answered") and call.waits_since is not None:
         waited = max(int((at - call.waits_since) * 1_000_000), 0)
         yield TallyKey(minute, "wait", owner, call.tool, call.agent, ""), _timed(waited)
@@ -244,6 +267,15 @@ def tallied(owner: str, at: float, kind: str, json: bytes | str, call: CountedCa
         yield from _turn_tallies(minute, owner, _read(_turn, json, _Turn()))
     elif kind == "opened" and not _read(_opening, json, _Opening()).restored:
         yield TallyKey(minute, "session", owner, "", "", ""), Sum(1)
+
+
+def _traffic(minute: int, owner: str, call: CountedCall, end: _CallEnd) -> Iterator[tuple[TallyKey, Sum]]:
+    """The agent that a call led to, if it was the call of an agent."""
+    to = "" if end.handover is None else end.handover.to
+    if call.agent and to:
+        yield TallyKey(minute, "transfer", owner, call.tool, call.agent, to), Sum(1)
+    if call.agent and call.delegate:
+        yield TallyKey(minute, "delegation", owner, call.tool, call.agent, call.delegate), Sum(1)
 
 
 def _turn_tallies(minute: int, owner: str, turn: _Turn) -> Iterator[tuple[TallyKey, Sum]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from toolcrib import Crib
 from toolcrib.agent import Agent, Agents
 from toolcrib.agent.scripted_model import ScriptedModel
 from toolcrib.serve.keyring import Keyring
+from toolcrib.store.rollup_check import problems
 
 SCRIPT: dict[str, list[dict[str, Any]]] = {
     "desk": [
@@ -46,6 +48,36 @@ async def test_agents_and_who_may_reach_whom(served: Desk) -> None:
     assert (await served.get("/agents/desk"))["definition"]["tools"] == ["add", "erase"]
     assert await served.refused("GET", "/agents/nobody") == (404, "not_found")
     assert (await served.get("/me"))["features"]["agents"] is True
+
+
+LEADING: dict[str, list[dict[str, Any]]] = {
+    "desk": [
+        {"calls": [{"tool": "call_agent", "args": {"agent": "stock", "prompt": "How many?"}}]},
+        {"calls": [{"tool": "transfer_to_agent", "args": {"agent_name": "clerk", "reason": "papers"}}]},
+    ],
+    "stock": [{"text": "Three."}],
+    "clerk": [{"text": "Filed."}],
+}
+
+
+@requirement("console.agents.1")
+@pytest.mark.parametrize("store", ["memory:", "sqlite:///{folder}/log.db", "postgres"])
+async def test_how_often_agents_reached_each_other(store: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    url = request.getfixturevalue("postgres_url") if store == "postgres" else store.format(folder=tmp_path)
+    known = [Agent(name="desk", sub_agents=["clerk", "stock"]), Agent(name="clerk"), Agent(name="stock")]
+    crib = Crib(TOOLS, store=url, agents=Agents(known, model=ScriptedModel(LEADING)), policy=UNGUARDED)
+    async with desk(crib) as served:
+        session = await served.open()
+        ended = await served.post(f"/sessions/{session}/messages", text="hello", wait=60)
+        edges = (await served.get("/agents"))["edges"]
+        groups = (await served.get("/stats", by="code"))["groups"]
+        assert await problems(crib.store, crib.pipeline.clock.now()) == []
+    assert ended["answer"] == "Filed."
+    counts = {(edge["source"], edge["target"], edge["via"]): edge.get("count", 0) for edge in edges}
+    assert counts["desk", "clerk", "transfer"] == 1
+    assert counts["desk", "stock", "call"] == 1
+    assert sum(counts.values()) == 2
+    assert {one["name"] for one in groups} == {"succeeded"}
 
 
 async def test_the_instructions_of_an_agent_are_for_who_looks_after_the_server() -> None:

@@ -6,16 +6,18 @@ import asyncio
 import dataclasses
 import logging
 import secrets
+from collections import Counter
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
+from toolcrib._session.statistics import SPANS, traffic
 from toolcrib.serve.api import forms
 from toolcrib.serve.api.calls import attend
 from toolcrib.serve.api.errors import ApiError, missing
-from toolcrib.serve.api.pages import Name, Seconds, Text
+from toolcrib.serve.api.pages import Name, Seconds, Text, owner_of
 from toolcrib.serve.api.request import ApiRequest, json_reply
 from toolcrib.serve.api.router import ApiReply, Route
 from toolcrib.serve.api.session_cache import bounds
@@ -42,12 +44,13 @@ class AgentForm(Struct, omit_defaults=True):
 
 
 class Edge(Struct, omit_defaults=True):
-    """That one agent may reach another, and how."""
+    """That one agent may reach another, and how. `count` says how often it did in the last week."""
 
     source: str
     target: str
     via: Literal["transfer", "call"]
     returns: bool = False
+    count: int = 0
 
 
 class AgentsForm(Struct):
@@ -93,14 +96,24 @@ def _seen(request: ApiRequest, form: AgentForm) -> AgentForm:
     return form
 
 
+async def _traffic(request: ApiRequest) -> Counter[tuple[str, str, str]]:
+    """How often agents reached each other in the last week, in what somebody may see."""
+    if bounds(request.principal) is not None:
+        return Counter()
+    crib = request.api.crib
+    now = crib.pipeline.clock.now()
+    return await traffic(crib.store, now - SPANS["week"], now, owner_of(request))
+
+
 async def agents(request: ApiRequest) -> ApiReply:
     """All agents; none where the crib has none."""
     if request.api.crib.agents is None:
         return json_reply(AgentsForm([], []))
     crib_agents = _agents(request)
     registry = crib_agents.registry
+    counts = await _traffic(request)
     edges = [
-        Edge(name, target, via, how.returns)
+        Edge(name, target, via, how.returns, counts[name, target, via])
         for name in registry
         for via in ("transfer", "call")
         for target, how in registry.reached(registry[name], via).items()
@@ -247,7 +260,13 @@ def _run(run: Any) -> RunForm:
 
 
 ROUTES = [
-    Route("GET", "/v1/agents", agents, "The agents of the crib, and who may reach whom.", gives={200: AgentsForm}),
+    Route(
+        "GET",
+        "/v1/agents",
+        agents,
+        "The agents of the crib, who may reach whom, and how often each did in the last week.",
+        gives={200: AgentsForm},
+    ),
     Route("GET", "/v1/agents/{agent}", agent, "One agent; for `admin` as its file says it.", gives={200: AgentDetail}),
     Route(
         "POST",

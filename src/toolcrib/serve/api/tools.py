@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from toolcrib.catalog.fingerprints import parts as looks
 from toolcrib.serve.api.errors import missing
 from toolcrib.serve.api.pages import Limit, Name, Text, paged, place, read_place
 from toolcrib.serve.api.request import ApiRequest, json_reply
@@ -70,6 +71,26 @@ class ToolDetail(ToolForm, omit_defaults=True):
     metadata: dict[str, Any] | None = None
     fingerprint: str | None = None
     warnings: tuple[str, ...] = ()
+
+
+class ToolVersion(Struct, omit_defaults=True):
+    """How a tool of an untrusted source looked since `at`; `by` accepted it.
+
+    `changed` are the parts that are not as in the version before, `parts` what they were, where that was kept.
+    `current` is how it looks now.
+    """
+
+    at: float
+    parts: dict[str, Raw]
+    changed: list[str] = []
+    by: str | None = None
+    current: bool = False
+
+
+class ToolVersions(Struct):
+    """The versions of a tool, the first first; none of tools that nobody has to accept."""
+
+    items: list[ToolVersion]
 
 
 class SourceForm(Struct):
@@ -226,6 +247,20 @@ async def tool(request: ApiRequest) -> ApiReply:
     return json_reply(_detail(request, match))
 
 
+async def versions(request: ApiRequest) -> ApiReply:
+    """How a tool looked before."""
+    match = next((tool for tool in open_tools(request) if tool.id == request.path[0]), None)
+    if match is None:
+        raise missing("tool")
+    now, before, items = looks(match), dict[str, str](), list[ToolVersion]()
+    for version, texts in await request.api.crib.registry.versions(match.id):
+        kept = {name: Raw(text) for name, text in texts.items() if text is not None}
+        changed = [name for name, digest in version.parts.items() if before and before.get(name) != digest]
+        items.append(ToolVersion(version.at, kept, changed, version.by, dict(version.parts) == now))
+        before = dict(version.parts)
+    return json_reply(ToolVersions(items))
+
+
 async def session_tools(request: ApiRequest) -> ApiReply:
     """The tools of a session, with the names that a model sees."""
     await request.api.crib.registry.settle()
@@ -291,6 +326,13 @@ ROUTES = [
         tool,
         "All of one tool: schemas, limits, examples, usual mistakes.",
         gives={200: ToolDetail},
+    ),
+    Route(
+        "GET",
+        "/v1/tools/{tool}/versions",
+        versions,
+        "How a tool of an untrusted source looked each time that it was seen anew or accepted.",
+        gives={200: ToolVersions},
     ),
     Route(
         "GET",

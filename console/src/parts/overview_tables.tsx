@@ -1,0 +1,211 @@
+// The tables of the overview: what is told apart, by name, and the calls behind the numbers.
+
+import type { NumbersOf, Stats } from "../forms";
+import { changed, filters, range, SORTS, sort } from "../overview";
+import { narrow, to } from "../router";
+import type { Entry } from "../types";
+import { Choice, plain, Said, State, Time, Trouble, usePages } from "./basics";
+import { Sparkline } from "./chart";
+import { dollars, failed, many, share, time } from "./numbers";
+
+const ORDERS: Record<string, (one: NumbersOf) => number> = {
+  calls: (one) => one.calls,
+  failed,
+  p95: (one) => one.p95_ms ?? 0,
+  waits: (one) => one.waited_p95_ms ?? 0,
+  cost: (one) => one.cost || one.input_tokens / 1e12,
+};
+const SHOWN = 50;
+
+export function Groups({ of: { groups, by: group } }: { of: Stats }) {
+  const order = ORDERS[sort.value]!;
+  const rows = groups
+    .filter((one) => one.calls || one.waits || one.turns)
+    .toSorted((a, b) => order(b) - order(a))
+    .slice(0, SHOWN);
+  const costs = group === "agent" || group === "owner";
+  if (!rows.length) return null;
+  return (
+    <section class="sheet wide" aria-label={`By ${group}`} tabIndex={0}>
+      <div class="chart-head">
+        <h2>By {group}</h2>
+        <span class="grow" />
+        <Choice label="Order" value={sort.value} choices={SORTS} changed={narrow("sort")} />
+      </div>
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">{group}</th>
+            <th scope="col" class="wide-only">
+              over time
+            </th>
+            <th scope="col" class="end">
+              calls
+            </th>
+            <th scope="col" class="end">
+              failed
+            </th>
+            <th scope="col">why</th>
+            <th scope="col" class="end">
+              p50
+            </th>
+            <th scope="col" class="end">
+              p95
+            </th>
+            <th scope="col" class="end">
+              p99
+            </th>
+            <th scope="col" class="end">
+              waited (p95)
+            </th>
+            {costs && (
+              <>
+                <th scope="col" class="end">
+                  tokens
+                </th>
+                <th scope="col" class="end">
+                  cost
+                </th>
+              </>
+            )}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((one) => (
+            <GroupRow key={one.name} of={one} group={group} costs={costs} />
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+function GroupRow({ of, group, costs }: { of: NumbersOf; group: Stats["by"]; costs: boolean }) {
+  const wrong = failed(of);
+  const own = of.name && group !== "rule" ? { [group]: of.name } : {};
+  return (
+    <tr>
+      <th scope="row">
+        {of.name && group === "rule" ? (
+          plain(of.name)
+        ) : of.name ? (
+          <a href={changed(own)} title={`Only ${group} ${plain(of.name)}`}>
+            {plain(of.name)}
+          </a>
+        ) : (
+          <span class="soft">{group === "agent" ? "no agent" : "none"}</span>
+        )}
+      </th>
+      <td class="wide-only">
+        <Sparkline values={of.points} marked={of.failed} />
+      </td>
+      <td class="end">
+        <a href={changed({ ...own, calls: 1 })}>
+          {many(of.calls)}
+          <span class="hidden-text"> calls</span>
+        </a>
+      </td>
+      <td class={wrong ? "end bad-text" : "end soft"}>
+        {many(wrong)} <span class="small share">({share(wrong, of.calls)})</span>
+      </td>
+      <td class="small">
+        {Object.entries(of.failures)
+          .slice(0, 3)
+          .map(([code, count]) => (
+            <a key={code} class="why-code" href={changed({ ...own, code, calls: 1 })}>
+              {code} {many(count)}
+            </a>
+          ))}
+      </td>
+      {[of.p50_ms, of.p95_ms, of.p99_ms, of.waited_p95_ms].map((ms, n) => (
+        <td key={n} class="end soft">
+          {ms === null ? "" : time(ms)}
+        </td>
+      ))}
+      {costs && (
+        <>
+          <td class="end soft">{many(of.input_tokens + of.output_tokens)}</td>
+          <td class="end">
+            <b>{dollars(of.cost)}</b>
+          </td>
+        </>
+      )}
+    </tr>
+  );
+}
+
+export const Models = ({ of: { models } }: { of: Stats }) =>
+  models.length === 0 ? null : (
+    <section class="sheet wide" aria-label="Models" tabIndex={0}>
+      <h2>Models</h2>
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">model</th>
+            <th scope="col" class="end">
+              turns
+            </th>
+            <th scope="col" class="end">
+              read
+            </th>
+            <th scope="col" class="end">
+              written
+            </th>
+            <th scope="col" class="end">
+              cost
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {models.map((one) => (
+            <tr key={one.model}>
+              <th scope="row">{one.model ? plain(one.model) : <span class="soft">without a name</span>}</th>
+              {[one.turns, one.input_tokens, one.output_tokens].map((value, n) => (
+                <td key={n} class="end">
+                  {many(value)}
+                </td>
+              ))}
+              <td class="end">{dollars(one.cost)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+
+/** The calls behind the numbers, the newest first. */
+export function Behind() {
+  const { since, until, source, ...names } = filters.value;
+  const spans: Record<string, number> = { hour: 3_600, day: 86_400, week: 604_800 };
+  const from = since ?? String(Math.floor(Date.now() / 60_000) * 60 - spans[range.value]!);
+  const calls = usePages<Entry>("v1/calls", { ...names, since: from, ...(until ? { until } : {}) });
+  return (
+    <section class="sheet" aria-label="Calls behind the numbers">
+      <div class="chart-head">
+        <h2>Calls behind the numbers</h2>
+        <span class="grow" />
+        <a href={changed({ calls: null })}>close</a>
+      </div>
+      {source && <p class="soft small">of all sources: a list of calls is not narrowed by where tools come from</p>}
+      <Trouble of={calls.trouble} />
+      {calls.items.map((one) => (
+        <a key={one.id} class="row flat" href={to("live", one.session ?? "", one.id)}>
+          <span class="grow cut">
+            <Time at={one.accepted_at} /> <b class="mono">{plain(one.tool)}</b>{" "}
+            <span class="small">
+              <Said of={one.label} most={120} />
+            </span>
+          </span>
+          {one.result?.failure && (
+            <span class="soft small cut reason">
+              <Said of={one.result.failure.message} most={160} />
+            </span>
+          )}
+          <State of={one.result?.failure?.code ?? one.status} />
+        </a>
+      ))}
+      {!calls.busy && calls.items.length === 0 && !calls.onward && <p class="soft">No call was accepted in this time.</p>}
+      {calls.onward && <button onClick={calls.more}>Show more</button>}
+    </section>
+  );
+}

@@ -1,0 +1,1 @@
+function e(e,t){let n=document.createElement(`a`);n.href=URL.createObjectURL(new Blob(t,{type:`application/x-ndjson`})),n.download=e,n.click(),setTimeout(()=>URL.revokeObjectURL(n.href),1e4)}export{e as t};
