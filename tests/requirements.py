@@ -901,7 +901,7 @@ CONSOLE: dict[str, str] = {
     "console.overview.2": "Numbers come from `/v1/stats`, where everybody sees their own, and from `toolcrib stats`.",
     "console.overview.3": "Roll-ups say what the log says, are compared with it, and are made anew from it.",
     "console.agents.1": "The graph of agents has how often each reached another in the last week, a view of the log.",
-    "console.tools.1": "A tool is shown with its use, failures and times, with who uses it, and with its health over time.",
+    "console.tools.1": "A tool is shown with its use, failures and times, who uses it, and its health over time.",
     "console.tools.2": "Versions of a tool of an untrusted source are kept and shown side by side.",
     "console.pictures.1": "Every screen has a picture in the docs, made in a real browser.",
     "console.policy.1": "Rules tell how often they decided.",
