@@ -30,10 +30,10 @@ demo: $(DEMO_INSTALLED) ## Start Toolcrib with its console at an order desk (ARG
 	@$(BIN)/toolcrib demo $(ARGS)
 
 test: $(INSTALLED) browser ## Run the tests (ARGS="-k name" for some, WORKERS=0 for one process)
-	$(BIN)/python -m pytest -q --forks $(WORKERS) --durations=20 $(ARGS)
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations=20 $(ARGS)
 
 test-unit: $(INSTALLED) ## Run the tests that need nothing but their own process
-	$(BIN)/python -m pytest -q --forks $(CORES) -m unit --durations=20 $(ARGS)
+	$(BIN)/python -m pytest -q -n $(CORES) --dist worksteal -m unit --durations=20 $(ARGS)
 
 # The console is tested in a real browser. Where one can be installed without asking anybody, it is; else its tests are skipped.
 browser:

@@ -1,13 +1,15 @@
 """What every test file shares."""
 
+import atexit
 import gc
 import os
+import shutil
 import sys
+import tempfile
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.forks import Forks, own_state_home
 from tests.kinds import KINDS, Guard
 from tests.services import (
     empty_postgres_url,
@@ -33,9 +35,11 @@ __all__ = [
 
 # Containers often forbid bytecode, and each of the thousands of processes that tests start would compile us anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-own_state_home()
+# What servers leave for programs of the same user, and which folders are trusted, is not that of who runs the tests.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="toolcrib-state-")
 os.environ["TOOLCRIB_TRUST"] = "1"  # the folders are those of the tests; whoever tests the question takes it out
 os.environ["TOOLCRIB_ALLOW_ROOT"] = "1"  # containers run tests as root; whoever tests the refusal takes it out
+atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 sys.dont_write_bytecode = False
 
 # What takes longer hangs, also on a busy machine; `@pytest.mark.timeout` gives a test another limit.
@@ -46,11 +50,6 @@ settings.register_profile("any speed", deadline=None, suppress_health_check=[Hea
 settings.load_profile("any speed")
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let tests run in several processes that share what was collected."""
-    parser.addoption("--forks", type=int, default=0, metavar="COUNT", help="run the tests in so many processes")
-
-
 def pytest_configure(config: pytest.Config) -> None:
     """Make the markers known, since unknown ones are errors, and mark every test by what it needs."""
     config.addinivalue_line("markers", "requirement(*ids): the requirements of the specification that this test holds")
@@ -58,8 +57,6 @@ def pytest_configure(config: pytest.Config) -> None:
     for kind, meaning in KINDS.items():
         config.addinivalue_line("markers", f"{kind}: {meaning}")
     config.pluginmanager.register(Guard(), "kinds")
-    if count := config.getoption("--forks"):
-        config.pluginmanager.register(Forks(count), "forks")
 
 
 def pytest_collection_finish() -> None:

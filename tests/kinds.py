@@ -56,7 +56,7 @@ class Guard:
 
     def __init__(self) -> None:
         self._item: pytest.Item | None = None
-        self.pid = os.getpid()
+        self._pid = os.getpid()
         sys.addaudithook(self._audit)
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -89,7 +89,7 @@ class Guard:
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         item = self._item
-        if event in STARTS and item is not None and item.stash.get(KIND, "") == "unit" and os.getpid() == self.pid:
+        if event in STARTS and item is not None and item.stash.get(KIND, "") == "unit" and os.getpid() == self._pid:
             pytest.fail(f"a unit test starts a process ({event}); mark it with @pytest.mark.process")
 
 
