@@ -75,6 +75,9 @@ class SessionPort(Protocol):
     def _lock(self) -> asyncio.Lock:
         """Held while what belongs to the session itself is changed or looked up."""
 
+    def tools(self) -> list[Tool]:
+        """The tools it may use, sorted by id."""
+
     def tool(self, name: str) -> Tool | None:
         """The tool of that name."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolcrib._call.lifecycle import PlainCall
@@ -21,7 +21,9 @@ from toolcrib.events import (
     Waiting,
 )
 from toolcrib.events.event import read
+from toolcrib.media import media_of
 from toolcrib.origins import SCRIPT
+from toolcrib.origins.addresses import is_url
 from toolcrib.origins.flow import chosen, private, trusted
 from toolcrib.origins.index import OriginIndex, leaves
 from toolcrib.origins.script_calls import EndedCall, ScriptCalls
@@ -60,14 +62,26 @@ class _ToolTraits(NamedTuple):
     reads: bool = False
 
 
-def _defaults(schema: Any) -> Iterator[Any]:
-    """Yield the values that a form proposes."""
+def _proposed(schema: Any) -> Iterator[Any]:
+    """Yield the values that a form proposes: defaults, and what is the one choice."""
     if isinstance(schema, Mapping):
         for name, inner in schema.items():
-            yield from leaves(inner) if name == "default" else _defaults(inner)
+            only = name == "enum" and isinstance(inner, (list, tuple)) and len(inner) == 1
+            if only or name in ("default", "const"):
+                yield from leaves(inner)
+            elif name not in ("oneOf", "anyOf") or len(inner) == 1:
+                yield from _proposed(inner)
+            else:
+                yield from _of_choices(inner)
     elif isinstance(schema, (list, tuple)):
         for inner in schema:
-            yield from _defaults(inner)
+            yield from _proposed(inner)
+
+
+def _of_choices(branches: Any) -> Iterator[Any]:
+    """Yield what several choices propose: a constant of one of them is somebody's choice."""
+    for branch in branches:
+        yield from _proposed({name: inner for name, inner in branch.items() if name != "const"})
 
 
 def _parted(text: str) -> tuple[str, str]:
@@ -80,11 +94,18 @@ def _parted(text: str) -> tuple[str, str]:
     return parts[0], parts[1]
 
 
+def _reaching_names(parts: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the names of files that hold an address: whoever made a file named it, and not who sends it on."""
+    for media in map(media_of, parts):
+        if media is not None and media.name and ("@" in media.name or is_url(media.name)):
+            yield media.name
+
+
 class OriginFold:
     """The index of a session's origins, as its log is up to the event `seen`."""
 
     def __init__(self, session: SessionPort) -> None:
-        self.index = OriginIndex()
+        self.index = OriginIndex(self._lists_strangers)
         self.seen = 0
         self._session = session
         self._calls: dict[str, _Call] = {}
@@ -92,6 +113,10 @@ class OriginFold:
         self._inner_runs: set[str] = set()
         self._scripts: dict[str, ScriptCalls] = {}
         self._traits: dict[str, _ToolTraits] = {}
+
+    def _lists_strangers(self) -> bool:
+        """Return True if the session sees a tool of a source that nobody vouches for: a model reads what it says."""
+        return any(not (tool.trusted or tool.vouched) for tool in self._session.tools())
 
     def index_for(self, parent: str | None, tool: str) -> OriginIndex:
         """Return the index as it is for a call of a tool that a script makes."""
@@ -111,7 +136,7 @@ class OriginFold:
             else:
                 _, call, kind, data = entry
                 self.seen += 1
-                if type(data) is Done and data.failure is None and not data.content:
+                if type(data) is Done and not (data.failure or data.content or data.message):
                     self._succeeded(call or "", data)
                 elif kind in _KINDS:
                     self._take(call, read(kind, event_json(kind, data)))
@@ -178,6 +203,9 @@ class OriginFold:
         """The words of the user are those of a message to an agent that nobody but the user sent."""
         if data.role == "user" and data.run not in self._inner_runs:
             own, quoted = _parted(data.content)
+            for name in _reaching_names(data.parts or ()):
+                own = own.replace(name, " ")
+                self.index.add_text("prose", "", "a file", "name", name)
             self.index.user.add(own)
             if quoted:
                 self.index.add_text("prose", "", "a quotation", "message", quoted)
@@ -197,7 +225,7 @@ class OriginFold:
         if data.action != "accept" or question is None:
             return
         if question.kind == "input":
-            self._add_words(data.value, list(_defaults(question.schema)))
+            self._add_words(data.value, list(_proposed(question.schema)))
         for name, value in (data.args or {}).items():
             self._add_words(value, list(leaves(question.arguments.get(name))))
         if data.args is not None and call in self._calls:
@@ -231,8 +259,12 @@ class OriginFold:
             for value in leaves(block):
                 if isinstance(value, str):
                     self.index.add_text("prose", call, tool, f"content[{place}]", value)
+        if data.message:
+            self.index.add_text("prose", call, tool, "message", data.message)
         if data.failure is not None:
-            self.index.add_text("prose", call, tool, "failure", data.failure.message)
+            for text in (data.failure.message, data.failure.hint, data.failure.reason):
+                if text:
+                    self.index.add_text("prose", call, tool, "failure", text)
 
     def _tool_of(self, call: str) -> str:
         return self._calls[call].tool if call in self._calls else ""

@@ -14,6 +14,7 @@ from typing import Any
 from toolcrib.adapters.alarm import alarm_of
 from toolcrib.adapters.feed import Feed, following
 from toolcrib.events import Event
+from toolcrib.origins.passages import origins_of
 from toolcrib.session import Session
 from toolcrib.types import By, Question, Result
 
@@ -91,7 +92,9 @@ class WaitingCall:
     def payload(self) -> dict[str, Any]:
         """Return what a framework hands to whoever decides. An answer is given to the crib, by the question's id."""
         question = self.question
+        origins = origins_of(question.data)
         return {
+            **({"origins": origins} if origins else {}),
             "call": self.call,
             "question": question.id,
             "tool": question.tool,

@@ -30,6 +30,10 @@ _GROUPS: tuple[frozenset[str], ...] = tuple(
         "stop cancel end close disable block lock",
     )
 )
+_TELLING_WORDS = (
+    "send post publish tweet toot share broadcast announce notify reply respond forward submit upload comment"
+)
+_TELLING = frozenset(_TELLING_WORDS.split())
 _WORD = re.compile(r"[a-z]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -52,6 +56,12 @@ _STEMMED = tuple(frozenset(map(stem, group)) for group in _GROUPS)
 def stems(text: str) -> set[str]:
     """Return the stems of all words of a folded text."""
     return {stem(word) for word in _WORD.findall(text.replace("e-mail", "email"))}
+
+
+@lru_cache(4096)
+def tells(name: str) -> bool:
+    """Return True if the name of a tool says that others get what it is given."""
+    return not _TELLING.isdisjoint(_WORD.findall(_CAMEL.sub("_", name).casefold()))
 
 
 @lru_cache(4096)

@@ -87,8 +87,9 @@ MadeOf = Callable[[str | None], list[Sighting]]
 class OriginIndex:
     """What a session's log says of where values come from. It grows with the log and never searches it."""
 
-    def __init__(self) -> None:
+    def __init__(self, lists_strangers: Callable[[], bool] = bool) -> None:
         self.user = TrustedWords()
+        self._lists_strangers = lists_strangers
         self.instructions = TrustedWords()
         self.complete = True
         self.read_private = False
@@ -112,6 +113,11 @@ class OriginIndex:
         view = copy(self)
         view._made_of, view.branches = made_of, branches
         return view
+
+    @property
+    def heard_strangers(self) -> bool:
+        """True if words of strangers were read, be it what their tools say of themselves."""
+        return self.read_untrusted or self._lists_strangers()
 
     # What the log tells
 

@@ -19,7 +19,8 @@ _WORDS = (
     "mail email emails inbox web webpage webpages website page pages site url http https fetch browse browser crawl "
     "scrape download slack chat chats message messages channel channels thread threads file files drive document "
     "documents doc docs attachment attachments issue issues comment comments review reviews feed rss tweet tweets post "
-    "posts forum ticket tickets calendar event events invite invites note notes"
+    "posts forum ticket tickets calendar event events invite invites note notes "
+    "memory memories recall wiki"
 )
 _UNTRUSTED = frozenset(_WORDS.split())
 _PART = re.compile(r"[a-z]+")

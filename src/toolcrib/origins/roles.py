@@ -50,6 +50,8 @@ _FORMATS: dict[str, Role] = {
     "time": "amount",
     "duration": "amount",
 }
+_HOSTS = "url urls uri link href endpoint webhook callback host hostname domain"
+_LOCATIONS = _NAMES["destination"] & frozenset(_HOSTS.split())
 _PART = re.compile(r"[a-z]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -67,6 +69,11 @@ def by_name(name: str) -> Role | None:
             if part in names:
                 return role
     return None
+
+
+def names_location(path: str) -> bool:
+    """Return True if a value of that name is where a request goes, in whatever form it is written."""
+    return not _LOCATIONS.isdisjoint(_PART.findall(_CAMEL.sub("_", path.rpartition(".")[2]).casefold()))
 
 
 def is_content(name: str) -> bool:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from toolcrib.origins.flow import traits
+from toolcrib.origins.roles import by_name
 from toolcrib.policy import paths
 from toolcrib.policy.conditions import CallArguments, plain
 from toolcrib.policy.errors import BadRule
@@ -88,7 +90,7 @@ def _pinned(tool: Tool, call: CallArguments) -> dict[str, Any] | None:
     pins = {
         name: value
         for name, value in args.items()
-        if value is not None and (not free or name == tool.primary or name in kinds or not isinstance(value, str))
+        if value is not None and (not free or name == tool.primary or name in kinds or _chooses(tool, name, value))
     }
     if any(isinstance(value, dict | list) for value in pins.values()):
         return None
@@ -96,6 +98,12 @@ def _pinned(tool: Tool, call: CallArguments) -> dict[str, Any] | None:
     if any(shown.get(name) != pins[name] for name in pins):
         return None
     return pins
+
+
+def _chooses(tool: Tool, name: str, value: Any) -> bool:
+    """Return True if an argument says whom, where, which or how, and is not only what is said."""
+    role = traits(tool)[name][0] if name in traits(tool) else by_name(name)
+    return role != "content" or not isinstance(value, str)
 
 
 def _as_meant(value: Any, kind: str | None, call: CallArguments) -> str:

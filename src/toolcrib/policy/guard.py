@@ -7,24 +7,19 @@ is free, except for links and addresses that only strangers wrote.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from toolcrib.origins import deeds
+from toolcrib.origins.addresses import is_address, is_url, links
 from toolcrib.origins.flow import ArgumentValue, arguments, roles
 from toolcrib.origins.index import OriginIndex, Sighting
+from toolcrib.origins.roles import names_location
 from toolcrib.policy.verdicts import Verdict
 from toolcrib.schema.redaction import parted
 from toolcrib.schema.visible_json import visible_text
 from toolcrib.tool import Tool
 
-_ADDRESS = re.compile(r"@|://|^www\.|^\S+\.[a-z]{2,}(?:/\S*)?$|(?:\d[ -]?){8,}", re.IGNORECASE)
-_URL = re.compile(r"^\s*[a-z][a-z0-9+.-]*://|^\s*www\.", re.IGNORECASE)
-_LINK = re.compile(
-    r"(?:https?://|www\.)[^\s<>\"')\]]+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|\b(?:[a-z0-9-]+\.)+[a-z]{2,}/[^\s<>\"')\]]*",
-    re.IGNORECASE,
-)
 _AROUND = 60
 _PLACES = {
     "user": "in the words of the user",
@@ -91,10 +86,10 @@ def doubts(tool: Tool, values: Mapping[str, Any], index: OriginIndex) -> Iterato
     acts = tool.does != "read"
     own, others = 0, 0
     for one in map(_as_address, arguments(tool, values)):
-        if one.role == "option" or not (acts or (one.role == "destination" and _ADDRESS.search(str(one.value)))):
+        if one.role == "option" or not (acts or (one.role == "destination" and _is_place(one))):
             continue
         if one.role == "content":
-            if not _LEAVING.isdisjoint(roles(tool)):
+            if _leaves(tool):
                 yield from _links(one, index)
             continue
         if index.said(one.value):
@@ -117,9 +112,23 @@ def doubts(tool: Tool, values: Mapping[str, Any], index: OriginIndex) -> Iterato
 
 
 def _as_address(one: ArgumentValue) -> ArgumentValue:
-    """Return a value as a destination where it is a URL, whatever its argument is called."""
-    is_url = one.role not in ("content", "destination") and isinstance(one.value, str) and _URL.search(one.value)
-    return one._replace(role="destination") if is_url else one
+    """Return a value as a destination where it is a URL, whatever it is called, or an address in an option."""
+    if one.role in ("content", "destination") or not isinstance(one.value, str):
+        return one
+    reaches = is_url(one.value) or (one.role == "option" and is_address(one.value))
+    return one._replace(role="destination") if reaches else one
+
+
+def _is_place(one: ArgumentValue) -> bool:
+    """Return True if a destination is one to which a request goes, and not the name of a channel."""
+    return names_location(one.path) or is_address(str(one.value))
+
+
+def _leaves(tool: Tool) -> bool:
+    """Return True if what a tool is given as content reaches others: whom it names, or whoever reads what it posts."""
+    if not _LEAVING.isdisjoint(roles(tool)) or deeds.tells(tool.name):
+        return True
+    return tool.annotations is not None and tool.annotations.open_world
 
 
 def _reaches(tool: Tool) -> bool:
@@ -141,7 +150,7 @@ def _led(one: ArgumentValue, fields: list[Sighting], index: OriginIndex) -> bool
 
 def _needs_no_name(one: ArgumentValue) -> bool:
     """Return True if it is enough that the user's words led to a record, whether or not they name it."""
-    return one.role in ("amount", "identifier") or not _ADDRESS.search(str(one.value))
+    return one.role in ("amount", "identifier") or not is_address(str(one.value))
 
 
 def _passes(one: ArgumentValue, seen: list[Sighting], index: OriginIndex, acts: bool) -> bool:
@@ -155,9 +164,9 @@ def _passes(one: ArgumentValue, seen: list[Sighting], index: OriginIndex, acts: 
 
 def _links(one: ArgumentValue, index: OriginIndex) -> Iterator[Doubt]:
     """Yield the links and addresses in a content that only strangers wrote, or that nobody wrote once they could."""
-    for link in dict.fromkeys(found.rstrip(".,;:!?") for found in _LINK.findall(str(one.value))):
+    for link in links(str(one.value)):
         seen = index.sightings(link)
-        unknown = seen[0].kind == "nowhere" and (index.read_untrusted or not index.complete)  # it may be in disguise
+        unknown = seen[0].kind == "nowhere" and (index.heard_strangers or not index.complete)  # it may be in disguise
         if unknown or (seen[0].kind in ("prose", "agent") and not seen[0].trusted and not seen[0].described):
             yield _doubt(one.path, link, seen)
 
