@@ -69,19 +69,20 @@ def _proposed(schema: Any) -> Iterator[Any]:
             only = name == "enum" and isinstance(inner, (list, tuple)) and len(inner) == 1
             if only or name in ("default", "const"):
                 yield from leaves(inner)
-            elif name not in ("oneOf", "anyOf") or len(inner) == 1:
-                yield from _proposed(inner)
-            else:
+            elif name in ("oneOf", "anyOf") and isinstance(inner, (list, tuple)) and len(inner) > 1:
                 yield from _of_choices(inner)
+            else:
+                yield from _proposed(inner)
     elif isinstance(schema, (list, tuple)):
         for inner in schema:
             yield from _proposed(inner)
 
 
-def _of_choices(branches: Any) -> Iterator[Any]:
+def _of_choices(branches: Sequence[Any]) -> Iterator[Any]:
     """Yield what several choices propose: a constant of one of them is somebody's choice."""
     for branch in branches:
-        yield from _proposed({name: inner for name, inner in branch.items() if name != "const"})
+        if isinstance(branch, Mapping):
+            yield from _proposed({name: inner for name, inner in branch.items() if name != "const"})
 
 
 def _parted(text: str) -> tuple[str, str]:
