@@ -1036,6 +1036,10 @@ SCALE: dict[str, str] = {
     "scale.archive.6": "A session that is deleted leaves no file in the archive.",
     "scale.archive.7": "Backups and checks of a store cover the archive.",
     "scale.archive.8": "Archived sessions are listed.",
+    "scale.partitions.1": "A Postgres store that is divided by hash of its sessions keeps the promise of every store.",
+    "scale.partitions.2": "What a call does looks into one partition, and no transaction of it writes to two sessions.",
+    "scale.partitions.3": "Statements that look into several partitions are declared.",
+    "scale.partitions.4": "A whole store is divided with all that is in it.",
 }
 
 CHAPTERS: dict[str, dict[str, str]] = {

@@ -110,6 +110,22 @@ def test_a_store_without_a_schema_has_nothing_to_migrate(project: Project) -> No
     assert "nothing to migrate" in project.run("store", "migrate").out
 
 
+@requirement("scale.partitions.4")
+def test_a_store_in_postgresql_is_divided_with_its_sessions(project: Project, postgres_url: str) -> None:
+    where = ("--store", postgres_url)
+    project.run("call", "find", "-a", "order=1", *where)
+    before = project.run("sessions", "list", "--json", *where).json
+    assert "up to date" in project.run("store", "migrate", "--partitions", "2", *where).out
+    assert project.run("sessions", "list", "--json", *where).json == before
+    assert len(before) == 1
+    project.run("store", "verify", *where)
+    project.run("call", "find", "-a", "order=2", *where)
+
+
+def test_only_a_store_in_postgresql_is_divided(project: Project) -> None:
+    assert "Only a store in PostgreSQL" in project.run("store", "migrate", "--partitions", "2", code=2).err
+
+
 def test_a_password_is_never_shown() -> None:
     shown = [without_password(f"postgresql://{who}db.example:5432/shop?x=a:b@c") for who in ("ada:geheim@", "ada@", "")]
     assert shown == [f"postgresql://{who}db.example:5432/shop?x=a:b@c" for who in ("ada@", "ada@", "")]

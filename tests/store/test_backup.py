@@ -25,7 +25,7 @@ from toolcrib.store.backup import TABLES, back_up, check, restore
 from toolcrib.store.schema import migrate, migrations
 from toolcrib.store.sqlite.integrity import damages
 
-BESIDE = {"swept", "nodes", "batches", "schema_version", "rollups", "unrolled"}
+BESIDE = {"swept", "nodes", "batches", "schema_version", "rollups", "unrolled", "session_ids", "call_ids"}
 """Tables of what a store does not need after a restore."""
 
 

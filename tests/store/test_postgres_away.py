@@ -213,6 +213,7 @@ async def test_a_batch_that_waits_for_a_lock_is_written_once(
 async def test_the_same_batch_again_writes_nothing_and_tells_the_same(postgres_url: str) -> None:
     async with opened(postgres_url) as store:
         await store.commit(note("s", "first"))
+        assert isinstance(store._group, group_commit.GroupCommit)
         store._group._number -= 1  # as if the answer had been lost
         seen: list[Event] = []
         following = asyncio.create_task(follow(store, "s", seen, 1))

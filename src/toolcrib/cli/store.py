@@ -87,11 +87,16 @@ def _schemas(store: Store) -> tuple[int | None, int | None]:
 
 
 @command(app, "migrate")
-async def migrate(terminal: Terminal) -> None:
+async def migrate(
+    terminal: Terminal,
+    partitions: Annotated[int, typer.Option(min=0, max=999, help="Divide a PostgreSQL store that nobody uses.")] = 0,
+) -> None:
     """Bring the store's schema up to date. A store that is not there is made."""
     from toolcrib.cli.store_choice import chosen_store, opened
 
     store = chosen_store(terminal.crib)
+    if partitions:
+        await _divide(store, partitions)
     async with opened(store, make=True):
         pass
     before, now = _schemas(store)
@@ -103,6 +108,15 @@ async def migrate(terminal: Terminal) -> None:
         terminal.text(f"Schema {now} is up to date.")
     else:
         terminal.text(f"Migrated from schema {before} to {now}.")
+
+
+async def _divide(store: Store, partitions: int) -> None:
+    if not store.url.startswith(("postgresql:", "postgres:")):
+        raise CommandError("Only a store in PostgreSQL can be divided into partitions", "Leave out --partitions")
+    from toolcrib.store.postgres.connection import DatabaseAddress
+    from toolcrib.store.postgres.migrations import divide
+
+    await divide(DatabaseAddress(store.url), partitions)
 
 
 @command(app, "verify")

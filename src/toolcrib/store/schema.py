@@ -9,12 +9,26 @@ from importlib.resources import files
 
 from toolcrib.errors import StoreTooNew
 
+_NUMBER = "(SELECT n FROM sessions WHERE id = $1)"
+"""What stands in the statements of a whole store where those of a divided one are given the number."""
+
 
 @cache
 def queries(database: str = "sqlite") -> dict[str, str]:
     """The statements by name."""
+    return _named(database, "queries", "archive")
+
+
+@cache
+def divided_queries() -> dict[str, str]:
+    """Those of a Postgres database whose tables are divided by sessions."""
+    whole = {name: text.replace(_NUMBER, "$1::bigint") for name, text in queries("postgres").items()}
+    return whole | _named("postgres", "divided")
+
+
+def _named(database: str, *names: str) -> dict[str, str]:
     folder = files("toolcrib.store") / f"sql/{database}"
-    text = "".join((folder / f"{name}.sql").read_text() + "\n" for name in ("queries", "archive"))
+    text = "".join((folder / f"{name}.sql").read_text() + "\n" for name in names)
     parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)[1:]
     return {
         name: re.sub(r"^--.*\n", "", body, flags=re.MULTILINE).strip()

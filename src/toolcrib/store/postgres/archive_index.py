@@ -27,7 +27,9 @@ class DatabaseArchiveIndex(ArchiveIndex):
         flush: Callable[[], Awaitable[None]],
         writer: Callable[[], str],
         gone: Callable[[int, list[tuple[int, str]]], None],
+        sql: Callable[[], dict[str, str]],
     ) -> None:
+        self._sql = sql
         self._run = run
         self._flush = flush
         self._writer = writer
@@ -61,7 +63,7 @@ class DatabaseArchiveIndex(ArchiveIndex):
 
     async def bring_back(self, entry: ArchivedSession, archive: Archive) -> bool:
         """Makes the session in one transaction."""
-        made: bool = await self._run(lambda db: _bring_back(db, entry, archive))
+        made: bool = await self._run(lambda db: _bring_back(db, self._sql(), entry, archive))
         return made
 
 
@@ -85,8 +87,8 @@ async def _put_away(
         return await db.fetchval(sql["count_batch"], writer) if gone else 0, gone
 
 
-async def _bring_back(db: Connection, entry: ArchivedSession, archive: Archive) -> bool:
-    sql, row = queries("postgres"), entry.session
+async def _bring_back(db: Connection, sql: dict[str, str], entry: ArchivedSession, archive: Archive) -> bool:
+    row = entry.session
     async with db.transaction():
         before = await db.fetchval(sql["take_archived"], row.id, entry.sha256)
         if before is None:

@@ -37,6 +37,7 @@ class Batch:
     Several writes of one call that build on each other are one unit with one guard. What may be refused for a reason of
     its own, a bounded claim or a change of the state, is a unit by itself. What `more` is done in the
     same transaction has the name of its statement, the number of the write that it goes with, and its values.
+    In a store that is divided by sessions a batch has `one_session`.
     """
 
     __slots__ = (
@@ -47,13 +48,15 @@ class Batch:
         "_events",
         "_kept",
         "_keys",
+        "_one_session",
         "_sessions",
         "_units",
         "_writes",
         "more",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, *, one_session: bool = False) -> None:
+        self._one_session = one_session
         self.more: list[tuple[str, int, tuple[Any, ...]]] = []
         self._sessions: dict[str, int] = {}
         self._writes: list[tuple[Any, ...]] = []
@@ -70,13 +73,22 @@ class Batch:
         """True if it has any write."""
         return bool(self._writes)
 
+    def fits(self, session: str) -> bool:
+        """True if writes of that session may be in it."""
+        return not self._one_session or not self._sessions or session in self._sessions
+
+    @property
+    def session(self) -> str:
+        """The session of its first write."""
+        return next(iter(self._sessions))
+
     def add(self, write: Write, *, awaited: bool = False) -> bool:
         """Takes a write; False where it has to wait for the next batch. Raises whatever its data raises.
 
         Nothing can build on a write that somebody still waits for, whatever states it names: it may be refused alone.
         """
         number = len(self._writes) + 1
-        if number > MOST or self._bytes > LARGEST:
+        if number > MOST or self._bytes > LARGEST or not self.fits(write.session):
             return False
         row, revision = write.row, write.revision
         guarded = row is not None or revision is not None or write.holder is not None
@@ -104,7 +116,7 @@ class Batch:
         for call in write.forgets:
             self.more.append(("forget_secrets", number, (write.session, f"{SECRET}{call}")))
         if write.frees_key and row is not None:
-            self.more.append(("free_key", number, (row.id,)))
+            self.more.append(("free_key", number, (write.session, row.id)))
             self._keys.add((write.session, row.key))  # whoever wants it comes with the next batch
         return True
 

@@ -56,13 +56,14 @@ T = TypeVar("T")
 
 
 class DatabaseAddress:
-    """A URL taken apart: where to dial, which schema to use, and how long a node lives without a heartbeat."""
+    """A URL taken apart: where to dial, which schema to use, how it is divided, how long a node may be silent."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         options = dict(parse_qsl(parts.query))
         self.schema = options.pop("schema", "public")
         lease = options.pop("lease", str(LEASE_S))
+        partitions = options.pop("partitions", None)
         self.dsn = urlunsplit(parts._replace(scheme="postgresql", query=urlencode(options)))
         self.shown = _shown(url)
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,50}", self.schema):
@@ -70,6 +71,9 @@ class DatabaseAddress:
         if not re.fullmatch(r"\d+(\.\d+)?", lease) or float(lease) <= 0:
             raise StoreError(f"'{self.shown}': lease is a number of seconds")
         self.lease = float(lease)
+        if partitions is not None and not re.fullmatch(r"[1-9]\d{0,2}", partitions):
+            raise StoreError(f"'{self.shown}': partitions is a number from 1 to 999")
+        self.partitions = None if partitions is None else int(partitions)
         self.where = parts.netloc.rpartition("@")[2] or options.get("host", "localhost")
 
     async def connect(self, answer_s: float | None = None, *, within: float | None = None) -> Connection:

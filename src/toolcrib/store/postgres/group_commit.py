@@ -33,7 +33,7 @@ from toolcrib.store.postgres.connection import (
     is_away,
 )
 from toolcrib.store.postgres.hints import EVERYTHING, Hints
-from toolcrib.store.schema import queries
+from toolcrib.store.postgres.partitions import SessionKeys
 
 LATE = 10_000
 """Writes that nobody waits for and that are tried again while the database is away; more are given up."""
@@ -86,6 +86,13 @@ class BatchOutcome(NamedTuple):
     pairs: list[str] | None
 
 
+class Writer(NamedTuple):
+    """Under which name batches are numbered, and what names a session in this store."""
+
+    name: str
+    keys: SessionKeys
+
+
 class Bounds:
     """How many bounded claims may run at once, and who is notified of calls that may be tried again."""
 
@@ -101,17 +108,16 @@ class GroupCommit:
     def __init__(
         self,
         address: DatabaseAddress,
-        name: str,
+        writer: Writer,
         followers: Followers,
         bounds: Bounds,
         standing: Callable[[list[tuple[Write, bool]]], Awaitable[Sequence[Row | None]]],
         hints: Hints,
     ) -> None:
         self._hints = hints
+        self._name, self._keys = writer
         self._bounds = bounds
-        self._name = name
         self._address = address
-        self._query, self._settle_query = queries("postgres")["write"], queries("postgres")["settle"]
         self._followers = followers
         self._standing = standing
         self._loop = asyncio.get_running_loop()
@@ -277,10 +283,16 @@ class GroupCommit:
 
     def _gather(self) -> tuple[list[_GroupWrite], Batch]:
         """The next batch; what cannot be judged together with it stays for the one after."""
-        batch, queue = Batch(), self._queue
+        batch, queue = Batch(one_session=self._keys.divided), self._queue
         jobs = self._under_way = []
-        while queue:
+        others: list[_GroupWrite] = []
+        while queue and len(others) < MOST:
             job = queue[0]
+            if job.write is None and others:
+                break  # it waits for these too
+            if job.write is not None and not batch.fits(job.write.session):
+                others.append(queue.popleft())
+                continue
             try:
                 if job.write is not None and not batch.add(job.write, awaited=job.future is not None):
                     break
@@ -288,6 +300,7 @@ class GroupCommit:
                 _fail(queue.popleft(), explain(error, self._address))
             else:
                 jobs.append(queue.popleft())
+        queue.extendleft(reversed(others))
         return jobs, batch
 
     async def _deliver(self, jobs: list[_GroupWrite], batch: Batch) -> list[_GroupWrite]:
@@ -320,7 +333,7 @@ class GroupCommit:
 
     async def _deliver_singly(self, jobs: list[_GroupWrite]) -> list[_GroupWrite]:
         for place, job in enumerate(jobs):
-            one = Batch()
+            one = Batch(one_session=self._keys.divided)
             if job.write is not None:
                 one.add(job.write)
             if await self._deliver([job], one):
@@ -348,13 +361,15 @@ class GroupCommit:
                 connection = await self._connected()
                 if self._clock.old:
                     await self._read_clock(connection)
+                here = [await self._keys.number(batch.session)] if self._keys.divided else []
             except StoreUnavailable as error:
                 self._give_up(error)
                 return None
             self._sent = self._loop.time()
             self._silence.begin()
             try:
-                answer = await self._write(connection, [*values, self._clock.server(self._sent + BEGIN_S)], batch)
+                limit = self._clock.server(self._sent + BEGIN_S)
+                answer = await self._write(connection, [*values, limit, *here], batch)
             except RACED:
                 self._silence.end()
                 races += 1
@@ -368,19 +383,30 @@ class GroupCommit:
                 return await self._settle()
             else:
                 self._silence.end()
+                if answer is not None and here and ABSENT in answer.outcome and await self._has_moved(batch, here[0]):
+                    return await self._send(batch)
                 return answer
+
+    async def _has_moved(self, batch: Batch, number: int) -> bool:
+        """True if the session was deleted and made anew: of a batch for the one before nothing was written."""
+        try:
+            return await self._keys.look_up(batch.session) not in (0, number)
+        except StoreUnavailable:
+            return False
 
     async def _write(self, connection: Connection, values: list[Any], batch: Batch) -> BatchOutcome | None:
         """One batch in one transaction, with what else happens in it; None where its deadline is over."""
+        sql = self._keys.sql
         if batch.more:
             async with connection.transaction():
-                rows = await connection.fetch(self._query, *values)
-                for name, write, own in batch.more:
+                rows = await connection.fetch(sql["write"], *values)
+                for name, write, (session, *own) in batch.more:
                     if rows and (first := rows[0][0][write - 1]) > 0:  # what was refused has changed nothing
                         values_of = [first + one.offset if isinstance(one, Place) else one for one in own]
-                        await connection.fetch(queries("postgres")[name], *values_of)
+                        where = values[-1] if self._keys.divided else session
+                        await connection.fetch(sql[name], where, *values_of)
         else:
-            rows = await connection.fetch(self._query, *values)
+            rows = await connection.fetch(sql["write"], *values)
         if not rows:  # the server was halted, or its clock was set
             self._clock.forget()
             return None
@@ -395,7 +421,7 @@ class GroupCommit:
             try:
                 connection = await self._connected()
                 try:
-                    ((outcome,),) = await connection.fetch(self._settle_query, self._name, self._number)
+                    ((outcome,),) = await connection.fetch(self._keys.sql["settle"], self._name, self._number)
                     return BatchOutcome(outcome, None, [EVERYTHING]) if outcome else None
                 except Exception as error:
                     if not is_away(error, connection):

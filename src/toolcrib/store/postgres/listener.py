@@ -63,6 +63,10 @@ class Numbers:
             del self._numbers[session]
         return session
 
+    def number(self, session: str) -> int | None:
+        """The number of a session, if it is known."""
+        return self._numbers.get(session)
+
     def id(self, number: int) -> str | None:
         """The session of that number, if it is known."""
         return self._ids.get(number)
@@ -151,8 +155,8 @@ class Listener:
         numbers = dict(await self._ask(queries("postgres")["numbers"]))
         expected, self._expected = self._expected, numbers
         late = {name: number for name, number in expected.items() if self._heard_of.get(name, 0) < number}
-        for name in (self._sender, *self._without_numbers):
-            late.pop(name, None)
+        for name in [name for name in late if self._is_own(name) or name in self._without_numbers]:
+            del late[name]
         self._without_numbers &= numbers.keys()
         self._heard_of = {name: max(self._heard_of.get(name, 0), late.get(name, 0)) for name in numbers}
         self._lines = {name: line for name, line in self._lines.items() if name in numbers}
@@ -186,7 +190,7 @@ class Listener:
     def heard(self, hint: str) -> None:
         """Takes what another store tells, by whichever way it came."""
         sender, *pairs = hint.split(" ")
-        if sender == self._sender:
+        if self._is_own(sender):
             return
         if "#" not in hint:  # a node of an older version, which tells in its transactions
             self._without_numbers.add(sender)
@@ -200,6 +204,10 @@ class Listener:
                 self._heard_of[sender] = max(self._heard_of.get(sender, 0), int(pair[1:]))
             elif pair.startswith("^") and pair[1:].isdecimal():
                 self._count(sender, int(pair[1:]))
+
+    def _is_own(self, writer: str) -> bool:
+        """True of the writers of this store."""
+        return writer.partition("-")[0] == self._sender
 
     def _count(self, sender: str, line: int) -> None:
         """A writer's hint of that number came: those before it should have come by now."""

@@ -3,11 +3,39 @@
 from __future__ import annotations
 
 from toolcrib.errors import StoreError, StoreUnavailable
-from toolcrib.store.postgres.connection import BROKEN, IN_THE_WAY, Connection, DatabaseAddress
+from toolcrib.store.postgres.connection import BROKEN, IN_THE_WAY, MIGRATE_S, Connection, DatabaseAddress, hang_up
+from toolcrib.store.postgres.partitions import divide_new, divide_old
 from toolcrib.store.schema import steps_from
 
 
 async def migrate(db: Connection, address: DatabaseAddress) -> tuple[int, int]:
+    """Does the steps that are missing, and divides a new store as its address says; the versions before and after.
+
+    Raises:
+        StoreError: it is divided otherwise, and whatever `_migrate` raises.
+    """
+    versions = await _migrate(db, address)
+    await divide_new(db, address)
+    return versions
+
+
+async def divide(address: DatabaseAddress, wanted: int) -> None:
+    """Migrates a store that nobody uses and divides it, with all that is in it.
+
+    Raises:
+        StoreError: it is divided otherwise, or in use.
+    """
+    db = await address.connect(MIGRATE_S)
+    try:
+        await _migrate(db, address)
+        await divide_old(db, address, wanted)
+    except BROKEN as error:
+        raise StoreUnavailable(f"Cannot divide {address.shown}: {error}") from None
+    finally:
+        await hang_up(db)
+
+
+async def _migrate(db: Connection, address: DatabaseAddress) -> tuple[int, int]:
     """Does the steps that are missing, each in a transaction; the versions before and after.
 
     Raises:

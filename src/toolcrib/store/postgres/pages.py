@@ -1,5 +1,7 @@
 """Pages of many logs in one round trip: requests that come while others are under way are sent together.
 
+In a store that is divided by sessions, each is a round trip of its own, several at once.
+
 In the same way the names of sessions are looked up, of which other processes tell by their numbers alone.
 """
 
@@ -12,6 +14,7 @@ from toolcrib.errors import StoreError
 from toolcrib.store.followers import Followers
 from toolcrib.store.postgres.connection import ConnectionPool
 from toolcrib.store.postgres.listener import Numbers
+from toolcrib.store.postgres.partitions import SessionKeys
 from toolcrib.store.schema import queries
 
 UNDER_WAY = 2
@@ -38,6 +41,10 @@ NOTHING = NewestOfSession(0, 0, 0, 0)
 """Of a session that is not there."""
 
 
+_END = 2**31 - 1
+"""Behind the last event that a session can have."""
+
+
 class _PageRequest(NamedTuple):
     session: str
     after: int
@@ -49,9 +56,8 @@ class _PageRequest(NamedTuple):
 class Pages:
     """Readers that follow logs ask here."""
 
-    def __init__(self, pool: ConnectionPool) -> None:
-        self._pool = pool
-        self._query = queries("postgres")["pages"]
+    def __init__(self, keys: SessionKeys) -> None:
+        self._keys = keys
         self._wanted: list[_PageRequest] = []
         self._working = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -88,7 +94,13 @@ class Pages:
         sessions, afters, limits, sizes, _ = map(list, zip(*wanted, strict=True))
         most, largest = max(FEWEST, LINES // len(wanted)), max(FEWEST_BYTES, BYTES // len(wanted))
         limits, sizes = [min(limit, most) for limit in limits], [min(size, largest) for size in sizes]
-        return await self._pool.fetch(self._query, sessions, afters, limits, sizes)
+        if not self._keys.divided:
+            return await self._keys.fetch("pages", sessions, afters, limits, sizes)
+        wants = zip(sessions, afters, limits, sizes, strict=True)
+        pages = await asyncio.gather(
+            *(self._keys.fetch("events", session, after, _END, limit, size) for session, after, limit, size in wants)
+        )
+        return [(place, *line) for place, page in enumerate(pages, 1) for line in page]
 
     def _tell(self, wanted: list[_PageRequest], items: list[Any]) -> None:
         pages: list[list[Any]] = [[] for _ in wanted]
@@ -102,8 +114,8 @@ class Pages:
 class Looks:
     """What is newest of sessions: whoever asks while others are looked up goes with the next round trip."""
 
-    def __init__(self, pool: ConnectionPool) -> None:
-        self._pool = pool
+    def __init__(self, keys: SessionKeys) -> None:
+        self._keys = keys
         self._wanted: dict[str, asyncio.Future[NewestOfSession]] = {}
         self._working = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -131,7 +143,7 @@ class Looks:
 
     async def _answer(self, wanted: dict[str, asyncio.Future[NewestOfSession]]) -> None:
         try:
-            rows = await self._pool.fetch(queries("postgres")["looks"], list(wanted))
+            rows = await self._rows(list(wanted))
         except Exception as error:  # noqa: BLE001 - it goes to those who wait
             for future in wanted.values():
                 future.set_exception(error)
@@ -140,6 +152,12 @@ class Looks:
         newest = {id: NewestOfSession(*values) for id, *values in rows}
         for session, future in wanted.items():
             future.set_result(newest.get(session, NOTHING))
+
+    async def _rows(self, sessions: list[str]) -> list[Any]:
+        if not self._keys.divided:
+            return await self._keys.fetch("looks", sessions)
+        rows = await asyncio.gather(*(self._keys.fetch("looks", session) for session in sessions))
+        return [row for some in rows for row in some]
 
 
 class SessionNames:

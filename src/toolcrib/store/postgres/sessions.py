@@ -12,12 +12,10 @@ from toolcrib.store.backup import TABLES
 from toolcrib.store.codec import Stored, encode, split_large
 from toolcrib.store.postgres import rollups
 from toolcrib.store.postgres.connection import Connection
-from toolcrib.store.schema import queries
 
 
-async def adopt(db: Connection, archive: Archive) -> bool:
+async def adopt(db: Connection, sql: dict[str, str], archive: Archive) -> bool:
     """Makes a session; False where its id or a call's is taken."""
-    sql = queries("postgres")
     async with db.transaction():
         if await db.fetchval(sql["any_call"], [call.id for call in archive.rows]):
             return False
@@ -67,12 +65,13 @@ def _event(n: int, seq: int, draft: Any, kept: dict[str, bytes]) -> tuple[Any, .
     return (n, seq, at, call, kind, text.decode(), names)
 
 
-async def delete(db: Connection, session: str, tombstone: Write, writer: str) -> tuple[int, int] | None:
+async def delete(
+    db: Connection, sql: dict[str, str], session: str, tombstone: Write, writer: str
+) -> tuple[int, int] | None:
     """Takes a session out and writes its tombstone.
 
     Returns its number and that of the transaction, or None where it is not there or has calls to run.
     """
-    sql = queries("postgres")
     async with db.transaction():
         n = await db.fetchval(sql["lock_for_delete"], session)
         if n is None or await db.fetchval(sql["busy"], n):

@@ -43,13 +43,15 @@ from toolcrib.store.postgres import rollups
 from toolcrib.store.postgres import sessions as postgres_sessions
 from toolcrib.store.postgres.archive_index import DatabaseArchiveIndex
 from toolcrib.store.postgres.connection import MIGRATE_S, Connection, ConnectionPool, DatabaseAddress, hang_up
-from toolcrib.store.postgres.group_commit import Bounds, GroupCommit
+from toolcrib.store.postgres.group_commit import Bounds, GroupCommit, Writer
 from toolcrib.store.postgres.heartbeat import BEATS, Heartbeat
 from toolcrib.store.postgres.hints import Hints
 from toolcrib.store.postgres.integrity import damages
+from toolcrib.store.postgres.lanes import LANES, Lanes
 from toolcrib.store.postgres.listener import Listener, Numbers
 from toolcrib.store.postgres.migrations import migrate
 from toolcrib.store.postgres.pages import FEWEST, FEWEST_BYTES, Looks, NewestOfSession, Pages, SessionNames
+from toolcrib.store.postgres.partitions import SessionKeys, partitions
 from toolcrib.store.postgres.sweep import delete_swept, sweep
 from toolcrib.store.postgres.walks import in_database
 from toolcrib.store.rollups import ROLL_S, Tallies, Tally, TallyFilter, Times
@@ -96,7 +98,9 @@ class PostgresStore(SharedStore):
         self._followers = Followers()
         self._numbers = Numbers(self._followers)
         self._bounds = Bounds()
-        self.archive_index = DatabaseArchiveIndex(self._alone, self.flush, lambda: f"{self._sender}-gone", self._gone)
+        self.archive_index = DatabaseArchiveIndex(
+            self._alone, self.flush, lambda: f"{self._sender}-gone", self._gone, lambda: self._sql
+        )
 
     @property
     def in_use(self) -> Callable[[str], bool]:
@@ -128,16 +132,24 @@ class PostgresStore(SharedStore):
             self.migrated = await migrate(first, self._address)
             channel = await first.fetchval(self._sql["channel"])
             started_at = await first.fetchval(self._sql["join"], worker, encode(dict(self.facts)).decode())
+            self.partitions = await partitions(first)
             self._pool = ConnectionPool(self._address)
+            self._keys = SessionKeys(self._pool, self._numbers, divided=self.partitions > 0)
+            self._sql = self._keys.sql
             self._names = SessionNames(self._pool, self._followers, self._numbers)
             self._listener = Listener(self._address, self._sender, self._followers, self._numbers)
             await self._listener.start(channel, self._other_changed, self._names.wanted)
         self._hints = Hints(self._send_hints)
-        self._pages = Pages(self._pool)
-        self._looks = Looks(self._pool)
-        self._group = GroupCommit(
-            self._address, self._sender, self._followers, self._bounds, self._standing, self._hints
-        )
+        self._pages = Pages(self._keys)
+        self._looks = Looks(self._keys)
+        writers = [f"{self._sender}-{n}" for n in range(LANES)] if self._keys.divided else [self._sender]
+        groups = [
+            GroupCommit(
+                self._address, Writer(name, self._keys), self._followers, self._bounds, self._standing, self._hints
+            )
+            for name in writers
+        ]
+        self._group = Lanes(groups) if self._keys.divided else groups[0]
         self._heart = Heartbeat(self._address, worker, self.facts, started_at)
         self._heart.start()
 
@@ -208,7 +220,7 @@ class PostgresStore(SharedStore):
     # Reading
 
     async def _ask(self, query: str, *values: Any) -> list[Any]:
-        return await self._pool.fetch(self._sql[query], *values)
+        return await self._keys.fetch(query, *values)
 
     async def _after_writes(self, query: str, *values: Any) -> list[Any]:
         """A read that must see all that was put before it."""
@@ -226,8 +238,9 @@ class PostgresStore(SharedStore):
             made = await db.fetchrow(self._sql["open_session"], session, owner, at)
             if made is not None:
                 return made, True
-            await db.execute(self._sql["use_session"], session, owner, at, USE_S)
-            existing = await db.fetchrow(self._sql["session"], session)
+            key = await db.fetchval(self._sql["number"], session) if self._keys.divided else session
+            await db.execute(self._sql["use_session"], key, owner, at, USE_S)
+            existing = await db.fetchrow(self._sql["session"], key)
             # Where the answer to a first attempt was lost, it may be that one which made it.
             ours = attempts > 1 and existing is not None and tuple(existing)[1:6] == (owner, 0, 0, at, at)
             return existing, ours
@@ -355,7 +368,9 @@ class PostgresStore(SharedStore):
 
     async def call(self, id: str) -> Row | None:
         """The row of a call."""
-        rows = await self._after_writes("call", [id])
+        if self._group:
+            await self.flush()
+        rows = await self._keys.of_calls("call", [id])
         return Row(*rows[0]) if rows else None
 
     async def calls(
@@ -373,7 +388,7 @@ class PostgresStore(SharedStore):
         if session is None:
             name = _ALL.get(name, "calls_all")
         if parent is not None:
-            name = "calls_of_parent"
+            name = "calls_of_parent" if session is not None else "calls_of_parent_all"
         values = [session, wanted, parent, limit]
         if done_after is not None:
             name, values = "calls_done", [session, [], parent, limit, done_after]
@@ -392,12 +407,12 @@ class PostgresStore(SharedStore):
     async def stories(self, rows: Sequence[Row]) -> list[list[Event]]:
         """The events of several calls, of some of them at once."""
         stories, size = list[list[Event]](), 0
+        if self._group:
+            await self.flush()
         for first in range(0, len(rows), TOGETHER):
             some = rows[first : first + TOGETHER]
             lines: list[list[Any]] = [[] for _ in some]
-            for place, *line in await self._after_writes(
-                "stories", [row.id for row in some], [row.session for row in some]
-            ):
+            for place, *line in await self._keys.stories(some):
                 lines[place - 1].append(line)
             for row, own in zip(some, lines, strict=True):
                 story, length = await self._page(row.session, own, EVERY)
@@ -468,13 +483,13 @@ class PostgresStore(SharedStore):
 
     async def adopt(self, archive: Archive) -> bool:
         """Makes a session in one transaction."""
-        return await self._pool.run(lambda db: postgres_sessions.adopt(db, archive))
+        return await self._pool.run(lambda db: postgres_sessions.adopt(db, self._sql, archive))
 
     async def delete(self, session: str, tombstone: Write) -> bool:
         """Takes a session out in one transaction, then deletes what was its in pieces."""
         await self.flush()
         writer = f"{self._sender}-gone"
-        deleted = await self._pool.run(lambda db: postgres_sessions.delete(db, session, tombstone, writer))
+        deleted = await self._pool.run(lambda db: postgres_sessions.delete(db, self._sql, session, tombstone, writer))
         if deleted is None:
             return False
         self._gone(deleted[1], [(deleted[0], session)])
@@ -535,7 +550,8 @@ class PostgresStore(SharedStore):
 
         async def do(db: Connection) -> None:
             async with db.transaction():
-                head = await db.fetchrow(self._sql["lock_session"], session)
+                key = await db.fetchval(self._sql["number"], session) if self._keys.divided else session
+                head = await db.fetchrow(self._sql["lock_session"], key)
                 if head is None:
                     raise StoreError(f"There is no session '{session}'")
                 await db.execute(self._sql["set_revision"], head[0], revision)
@@ -551,7 +567,7 @@ class PostgresStore(SharedStore):
 
         async def tell(ids: list[str]) -> None:
             try:
-                rows = {row[0]: Row(*row) for row in await self._ask("call", ids)}
+                rows = {row[0]: Row(*row) for row in await self._keys.of_calls("call", ids)}
             except StoreError:
                 return  # they are queued and not parked: whoever looks for stale calls finds them
             unparked([rows[id] for id in ids if id in rows])
@@ -569,7 +585,7 @@ class PostgresStore(SharedStore):
     async def take(self, ids: list[str]) -> dict[str, TakenCall]:
         """Rows, events and sessions of calls in one statement."""
         taken: dict[str, TakenCall] = {}
-        for columns_of_call in await self._ask("take", ids):
+        for columns_of_call in await self._keys.of_calls("take", ids):
             row, session = Row(*columns_of_call[:_COLUMNS]), self._met(columns_of_call[_COLUMNS : _COLUMNS + 7])
             own, *columns = columns_of_call[_COLUMNS + 7 :]
             seqs, ats, kinds, datas, larges = (column or () for column in columns)

@@ -11,6 +11,10 @@ UPDATE sessions SET updated_at = $3 WHERE id = $1 AND owner = $2 AND updated_at 
 -- What the store knows of a session beside its log.
 SELECT id, owner, seq, revision, created_at, updated_at, n FROM sessions WHERE id = $1
 
+-- name: number
+-- The number of a session.
+SELECT n FROM sessions WHERE id = $1
+
 -- name: looks
 -- What is newest of sessions: their last events, the last that belong to no call, and their states.
 SELECT id, n, seq, own, revision FROM sessions WHERE id = ANY ($1::text[])
@@ -68,7 +72,7 @@ SELECT $2, n, owner, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15 FR
 
 -- name: free_key
 -- Of a call that never began: who made it may make it again.
-UPDATE calls SET key = NULL WHERE id = $1
+UPDATE calls SET key = NULL WHERE session = (SELECT n FROM sessions WHERE id = $1) AND id = $2
 
 -- name: notify
 -- Tells the other stores of this schema, in a transaction of its own that waits for no disk: it writes nothing else.
@@ -202,7 +206,15 @@ AND ($3::text IS NULL OR c.parent = $3) ORDER BY c.session, c.accepted_seq LIMIT
 SELECT c.id, s.id, c.tool, c.effect, c.state, c.attempt, c.worker, c.accepted_at, c.background, c.parent, c.key, c.code,
     c.question, c.expires_at, c.crashes, c.accepted_seq, c.done_seq
 FROM calls c JOIN sessions s ON s.n = c.session
-WHERE c.parent = $3 AND ($1::text IS NULL OR s.id = $1) AND (cardinality($2::text[]) = 0 OR c.state = ANY ($2))
+WHERE c.parent = $3 AND s.id = $1 AND (cardinality($2::text[]) = 0 OR c.state = ANY ($2))
+ORDER BY c.session, c.accepted_seq LIMIT $4
+
+-- name: calls_of_parent_all
+-- The same in all sessions.
+SELECT c.id, s.id, c.tool, c.effect, c.state, c.attempt, c.worker, c.accepted_at, c.background, c.parent, c.key, c.code,
+    c.question, c.expires_at, c.crashes, c.accepted_seq, c.done_seq
+FROM calls c JOIN sessions s ON s.n = c.session
+WHERE c.parent = $3 AND $1::text IS NULL AND (cardinality($2::text[]) = 0 OR c.state = ANY ($2))
 ORDER BY c.session, c.accepted_seq LIMIT $4
 
 -- name: calls_held
@@ -533,7 +545,7 @@ RETURNING extract(epoch FROM clock_timestamp())::float8
 
 -- name: leave
 -- A node that has ended is not dead, but gone.
-WITH written AS (DELETE FROM batches WHERE writer IN ($2, $2 || '-gone')) DELETE FROM nodes WHERE name = $1
+WITH written AS (DELETE FROM batches WHERE writer = $2 OR starts_with(writer, $2 || '-')) DELETE FROM nodes WHERE name = $1
 
 -- name: clean_nodes
 -- Those that died more than a minute ago, which nobody asks for any more.
@@ -606,7 +618,8 @@ DELETE FROM events e USING (
 
 -- name: delete_calls
 -- The same for the index.
-DELETE FROM calls c USING (SELECT id FROM calls WHERE session = ANY ($1::bigint[]) LIMIT $2) piece WHERE c.id = piece.id
+DELETE FROM calls c USING (SELECT session, id FROM calls WHERE session = ANY ($1::bigint[]) LIMIT $2) piece
+WHERE c.session = piece.session AND c.id = piece.id
 
 -- name: delete_rest
 -- Their large values, their readers' marks and their numbers: all of them is gone.
@@ -756,14 +769,15 @@ SELECT pg_advisory_xact_lock(hashtextextended('toolcrib rolls ' || current_schem
 SELECT u.id, s.owner, e.seq, e.at, e.kind, e.data, e.call, a.seq, a.data, c.question IS NOT NULL, u.session
 FROM (SELECT id, session, seq FROM unrolled WHERE $2::bigint[] IS NULL OR session = ANY ($2) ORDER BY id LIMIT $1) u
 LEFT JOIN events e ON e.session = u.session AND e.seq = u.seq LEFT JOIN sessions s ON s.n = u.session
-LEFT JOIN calls c ON c.id = e.call LEFT JOIN events a ON a.session = c.session AND a.seq = c.accepted_seq
-ORDER BY u.id
+LEFT JOIN calls c ON c.session = e.session AND c.id = e.call
+LEFT JOIN events a ON a.session = c.session AND a.seq = c.accepted_seq ORDER BY u.id
 
 -- name: counted
 -- The same of all that counts in some sessions, rolled up or not.
 SELECT 0, s.owner, e.seq, e.at, e.kind, e.data, e.call, a.seq, a.data, c.question IS NOT NULL, e.session
 FROM sessions s JOIN events e ON e.session = s.n
-LEFT JOIN calls c ON c.id = e.call LEFT JOIN events a ON a.session = c.session AND a.seq = c.accepted_seq
+LEFT JOIN calls c ON c.session = e.session AND c.id = e.call
+LEFT JOIN events a ON a.session = c.session AND a.seq = c.accepted_seq
 WHERE s.n = ANY ($1::bigint[]) AND e.kind IN ('done', 'turn_finished', 'opened', 'answered', 'settled')
 
 -- name: last_waits
