@@ -14,13 +14,16 @@ __all__ = ["project"]
 BUCKET = "old-sessions"
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.cluster)])
+DATABASES = [pytest.param(name, marks=pytest.mark.cluster) for name in ("postgres", "divided")]
+
+
+@pytest.fixture(params=["sqlite", *DATABASES])
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A store that outlives its cribs."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'log.db'}"
     url: str = request.getfixturevalue("empty_postgres_url")
-    return url
+    return f"{url}?partitions=4" if request.param == "divided" else url
 
 
 @pytest.fixture
