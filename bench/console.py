@@ -2,7 +2,8 @@
 
 It serves 10,000 tools, 10,000 sessions, a session of 100,000 events and one of 10,000 spans from a process of its own,
 looks at them in a headless Chromium, and prints what the browser itself measured. Timings never fail anything.
-`python -m bench.console waterfall` looks at the spans alone.
+`python -m bench.console waterfall` looks at the spans alone, `python -m bench.console screens` at every screen over a
+log of a week with 1,000,000 calls (`--calls`).
 """
 
 import argparse
@@ -10,6 +11,7 @@ import asyncio
 import gzip
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -113,6 +115,26 @@ async def serve(port: int, folder: Path, *, alone: bool) -> None:
         await server(site, lambda: print("ready", flush=True), host="127.0.0.1", port=port, lifespan="off").serve()
 
 
+async def serve_week(port: int, folder: Path, calls: int) -> None:
+    """Serves a log of a week with so many calls, all of which are counted."""
+    from bench.rollups import fill_file
+    from toolcrib import Crib
+    from toolcrib.console import console
+    from toolcrib.serve.http import Site, server
+
+    where = f"sqlite:///{folder}/week.db"
+    async with Crib([], store=where):
+        pass  # the tables are there
+    fill_file(folder / "week.db", calls, time.time())
+    async with Crib([], store=where) as crib:
+        while await crib.store.roll_up():
+            pass
+        site = Site(crib, namespaces=["*"])
+        site.mount("/", console())
+        await site.open()
+        await server(site, lambda: print("ready", flush=True), host="127.0.0.1", port=port, lifespan="off").serve()
+
+
 # What is measured
 
 
@@ -124,10 +146,10 @@ def weight() -> None:
     from toolcrib.console import PAGE
 
     sizes = {path.name: len(gzip.compress(path.read_bytes(), 9)) for path in PAGE.rglob("*") if path.is_file()}
-    later = sum(size for name, size in sizes.items() if name.startswith("form-"))
+    first = ["index.html", *re.findall(r"assets/([\w.-]+)", (PAGE / "index.html").read_text("utf-8"))]
     report(
         "size, gzipped",
-        f"first screen {(sum(sizes.values()) - later) / 1024:.0f} KB",
+        f"first screen {sum(sizes[name] for name in first) / 1024:.0f} KB",
         f"all {sum(sizes.values()) / 1024:.0f} KB",
     )
 
@@ -288,12 +310,47 @@ async def long_list(browser: Browser, url: str, screen: str, label: str, word: s
     await page.close()
 
 
-async def look(url: str, *, alone: bool) -> None:
+SCREENS = {
+    "overview": "[aria-label='By tool'] tbody tr",
+    "tools": "main .nothing, main .list .row",
+    "live": "main .list, main .nothing",
+    "inbox": "main .nothing, main .list",
+    "sessions": "main .list .row",
+    "agents": "main .nothing",
+    "sources": "main .list .row",
+    "accounts": "main .nothing",
+    "cluster": "main figure",
+    "audit": "main .list .row, main .nothing",
+    "policy": "main .sheet",
+}
+"""What is there once a screen has its data."""
+
+
+async def screens(browser: Browser, url: str, looks: int = 10) -> None:
+    for screen, there in SCREENS.items():
+        paints, data = [], []
+        for _ in range(looks):
+            page = await browser.new_page()
+            await page.add_init_script(FIRST_ROW.replace('".list .row"', json.dumps(there)))
+            await page.goto(f"{url}/#/{screen}")
+            await until(page, "window.firstRow > 0")
+            paint = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? window.firstRow"
+            paints.append(await page.evaluate(paint))
+            data.append(await page.evaluate("window.firstRow"))
+            await page.close()
+        figures = f"first data {median(data):.0f} ms (of {looks}, worst {max(data):.0f})"
+        report(screen, f"first paint {median(paints):.0f} ms", figures)
+
+
+async def look(url: str, only: str | None) -> None:
     chromium = os.environ.get("TOOLCRIB_CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUMS)))
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        await waterfall(browser, url)
-        if not alone:
+        if only == "screens":
+            await screens(browser, url)
+        else:
+            await waterfall(browser, url)
+        if only is None:
             await first_screen(browser, url)
             await burst(browser, url)
             await long_log(browser, url)
@@ -305,24 +362,29 @@ async def look(url: str, *, alone: bool) -> None:
 def main() -> None:
     ask = argparse.ArgumentParser(description=__doc__)
     ask.add_argument("--serve", nargs=2, metavar=("PORT", "FOLDER"), help=argparse.SUPPRESS)
-    ask.add_argument("only", nargs="?", choices=["waterfall"], help="measure that alone")
+    ask.add_argument("only", nargs="?", choices=["waterfall", "screens"], help="measure that alone")
+    ask.add_argument("--calls", type=int, default=1_000_000, help="of the week that the screens show")
     given = ask.parse_args()
-    alone = given.only is not None
     if given.serve:
-        asyncio.run(serve(int(given.serve[0]), Path(given.serve[1]), alone=alone))
+        port, place = int(given.serve[0]), Path(given.serve[1])
+        serving = given.only == "screens"
+        asyncio.run(
+            serve_week(port, place, given.calls) if serving else serve(port, place, alone=given.only is not None)
+        )
         return
     weight()
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port = one.getsockname()[1]
     with tempfile.TemporaryDirectory() as folder:
-        argv = [sys.executable, "-m", "bench.console", "--serve", str(port), folder, *([given.only] if alone else [])]
+        own = [] if given.only is None else [given.only]
+        argv = [sys.executable, "-m", "bench.console", *own, "--calls", str(given.calls), "--serve", str(port), folder]
         with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as server:
             try:
                 assert server.stdout is not None
                 if server.stdout.readline() != "ready\n":
                     raise SystemExit("The server did not start")
-                asyncio.run(look(f"http://127.0.0.1:{port}", alone=alone))
+                asyncio.run(look(f"http://127.0.0.1:{port}", given.only))
             finally:
                 server.terminate()
 
