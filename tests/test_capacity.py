@@ -20,7 +20,9 @@ def test_the_load_of_a_part_is_its_cost_times_the_calls() -> None:
 @requirement("scale.capacity.1")
 @pytest.mark.parametrize("calls", [1.0, 5_000.0, 6_061.0, 100_000.0])
 def test_no_part_is_busier_than_it_may_be_and_none_too_many_are_taken(calls: float) -> None:
-    for part in parts(16):
+    known = parts(16)
+    assert known
+    for part in known:
         load = load_of(part, calls, full=0.6)
         assert load.each <= 0.6 + 1e-9
         assert load.count == 1 or largest(part, load.count - 1, 0.6) < calls
