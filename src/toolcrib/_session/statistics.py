@@ -16,6 +16,9 @@ SPANS = {"hour": 3600.0, "day": 86400.0, "week": 7 * 86400.0}
 SHORT_S = 2 * 3600.0
 """A time of so many seconds or less is told by minutes, a longer one by hours."""
 
+LONGEST_S = 366 * 86400.0
+"""Of a longer time the last part is told: every step costs, also one in which nothing happened."""
+
 SUCCEEDED = "succeeded"
 GROUPS = 200
 """The largest groups that are told."""
@@ -113,9 +116,9 @@ def steps(since: float, until: float, minutes_since: float = 0.0) -> tuple[int, 
 
 
 async def statistics(store: Store, where: StatsFilter, sources: Mapping[str, str]) -> CountedStats:
-    """Return the numbers that are wanted; `sources` has the source of each tool."""
+    """Return the numbers that are wanted, of a year at most; `sources` has the source of each tool."""
     uncounted = await store.roll_up()
-    step, since, until = steps(where.since, where.until, where.minutes_since)
+    step, since, until = steps(max(where.since, where.until - LONGEST_S), where.until, where.minutes_since)
     wanted = TallyFilter(since, until, step, "tool", where.owner, where.agent, where.tools)
     tallies = _with_code(await store.tallies(wanted), where.code)
     count = (until - since) // step

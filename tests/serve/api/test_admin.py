@@ -54,9 +54,9 @@ async def test_the_audit_is_a_page_and_lines_with_a_cursor(desks: dict[str, Desk
     assert len(lines) == 5
     assert list(flaws(lines)) == []
     first = json.loads(lines[0])["cursor"]
-    later = await root.ask("GET", "/audit", headers=LINES, params={"after": first})
+    later = await root.ask("GET", "/audit", headers=LINES, params={"past": first})
     assert later.text.splitlines() == lines[1:]
-    assert await root.refused("GET", "/audit", headers=LINES, params={"after": "x"}) == (400, "invalid_arguments")
+    assert await root.refused("GET", "/audit", headers=LINES, params={"past": "x"}) == (400, "invalid_arguments")
 
 
 async def test_the_audit_comes_in_pages(desks: dict[str, Desk]) -> None:

@@ -60,3 +60,12 @@ async def test_numbers_lead_to_the_calls_behind_them(desks: dict[str, Any]) -> N
     since = failed[1]["accepted_at"]
     assert len((await root.get("/calls", code="failed", since=since, until=since))["items"]) == 1
     assert (await root.get("/calls", agent="nobody"))["items"] == []
+
+
+@requirement("console.overview.2")
+async def test_of_any_time_at_most_a_year_is_told_step_by_step(desks: dict[str, Any]) -> None:
+    long = await desks["root"].get("/stats", since=0)
+    assert long["total"]["calls"] == 4
+    assert 365 * 24 <= len(long["points"]) <= 366 * 24 + 1
+    assert long["since"] == long["points"][0]["at"] >= long["until"] - 367 * 86400
+    assert len((await desks["root"].get("/stats", since=0, until=100_000_000_000))["points"]) <= 366 * 24 + 1

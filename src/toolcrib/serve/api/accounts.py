@@ -68,7 +68,7 @@ class ConnectQuery(Struct, forbid_unknown_fields=True):
 class CallbackQuery(Struct):
     """What the server of an account sends back."""
 
-    state: str = ""
+    state: Annotated[str, Meta(min_length=1)]
     code: str | None = None
     iss: str | None = None
     error: str | None = None
@@ -134,8 +134,6 @@ async def begin(request: ApiRequest) -> ApiReply:
 async def finish(request: ApiRequest) -> ApiReply:
     """Takes what a browser brings back from the server of an account."""
     query = request.query
-    if not query.state:
-        raise ApiError("invalid_arguments", "A server of an account brings a `state` here", "begin with .../connect")
     try:
         reply = AuthorizationReply(query.state, query.code, query.iss, query.error)
         known = await request.api.crib.accounts.finish(reply, bound=_digest(_cookie(request)))

@@ -14,8 +14,19 @@ from toolcrib._session.archive import GRAVES
 from toolcrib._session.audit import Audit, Audited, chained
 from toolcrib.events import Accepted, Event
 from toolcrib.serve.api.call_list import stories
-from toolcrib.serve.api.errors import ApiError
-from toolcrib.serve.api.pages import LOOK_S, Limit, Moment, Name, Text, owner_of, paged, place, read_mark
+from toolcrib.serve.api.pages import (
+    LOOK_S,
+    SESSION_ID,
+    AmongCalls,
+    Limit,
+    Moment,
+    Name,
+    Text,
+    owner_of,
+    paged,
+    place,
+    read_mark,
+)
 from toolcrib.serve.api.request import LINES, ApiRequest
 from toolcrib.serve.api.router import ApiReply, Route
 from toolcrib.serve.api.watcher import SLACK_S, used_since
@@ -27,13 +38,14 @@ GLOB = re.compile(r"[*?\[]")
 PIECE = 200
 """Entries that are read at once, of which some may not be wanted."""
 
+_CURSOR = f"{SESSION_ID}:[0-9]{{1,15}}"
 _OUTCOMES = {"succeeded": ("",), "failed": CODES}
 
 
 class AuditQuery(Struct, forbid_unknown_fields=True):
     """Which entries: `who` asked or approved, `q` is a part of the arguments or the message.
 
-    Of lines, `after` is a cursor `SESSION:SEQ`, or several with commas: only what is past it in its session.
+    Of lines, `past` is a cursor `SESSION:SEQ`, or several with commas: only what is past it in its session.
     """
 
     who: Name | None = None
@@ -44,7 +56,8 @@ class AuditQuery(Struct, forbid_unknown_fields=True):
     since: Moment | None = None
     until: Moment | None = None
     q: Text | None = None
-    after: Annotated[str, Meta(max_length=10_000)] | None = None
+    after: AmongCalls | None = None
+    past: Annotated[str, Meta(pattern=rf"^{_CURSOR}(,{_CURSOR})*$", max_length=10_000)] | None = None
     limit: Limit = 100
 
 
@@ -151,7 +164,7 @@ class CallerChains:
 
 async def _lines(request: ApiRequest, owner: str | None, *, foreign: bool) -> None:
     """All entries, session by session, each a line: what `toolcrib audit verify` checks."""
-    cursors = dict(_cursors(request.query.after or ""))
+    cursors = dict(_cursors(request.query.past or ""))
     headers = [(b"content-type", b"application/x-ndjson")]
     await request.send({"type": "http.response.start", "status": 200, "headers": headers})
     if not foreign:
@@ -164,8 +177,6 @@ async def _lines(request: ApiRequest, owner: str | None, *, foreign: bool) -> No
 def _cursors(text: str) -> Iterator[tuple[str, int]]:
     for one in filter(None, text.split(",")):
         session, _, seq = one.rpartition(":")
-        if not session or not seq.isdecimal() or len(seq) > 15:
-            raise ApiError("invalid_arguments", "`after` is no cursor", "take one from the field `cursor`: SESSION:SEQ")
         yield session, int(seq)
 
 

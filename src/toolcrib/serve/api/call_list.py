@@ -12,7 +12,7 @@ from toolcrib._call.history import History
 from toolcrib.events import Event
 from toolcrib.serve.api import forms
 from toolcrib.serve.api.errors import missing
-from toolcrib.serve.api.pages import LOOK_S, Limit, Moment, Name, Text, owner_of, paged, place, read_mark
+from toolcrib.serve.api.pages import LOOK_S, AmongCalls, Limit, Moment, Name, owner_of, paged, place, read_mark
 from toolcrib.serve.api.request import ApiRequest, json_reply
 from toolcrib.serve.api.router import ApiReply, Route
 from toolcrib.session import Session
@@ -35,7 +35,7 @@ class CallsQuery(Struct, forbid_unknown_fields=True):
 
     state: Status | None = None
     tool: Name | None = None
-    after: Text | None = None
+    after: AmongCalls | None = None
     limit: Limit = 100
 
 

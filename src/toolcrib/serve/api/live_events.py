@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 
 from toolcrib.events import Event
 from toolcrib.serve.api.errors import ApiError
 from toolcrib.serve.api.events import LAST
-from toolcrib.serve.api.pages import place, read_place
+from toolcrib.serve.api.pages import AT, SESSION_ID, place
 from toolcrib.serve.api.request import ApiRequest
 from toolcrib.serve.api.router import Route
 from toolcrib.serve.api.session_cache import bounds
@@ -18,6 +19,8 @@ from toolcrib.store import SessionRow
 LATE_BYTES = 256 * 1024
 """What is kept for one who reads slower than things happen."""
 
+_PLACE = re.compile(rf"(?P<at>{AT}):(?P<session>{SESSION_ID}):(?P<seq>[0-9]{{1,15}})")
+
 PIECE = 20
 """Events that are sent at once to one who was away."""
 
@@ -25,7 +28,7 @@ PIECE = 20
 async def live(request: ApiRequest) -> None:
     """A stream of all that happens, from now on or from where its reader was."""
     api, last = request.api, request.headers.get(LAST)
-    since = read_place(None if last is None else last.decode("latin-1").strip(), tuple[float, str, int])
+    since = None if last is None else _since(last.decode("latin-1").strip())
     if api.streams.stopped:
         raise ApiError("unavailable", "The server is stopping", "try again", retry_after=1)
     async with api.readers.of(request):
@@ -42,6 +45,14 @@ async def live(request: ApiRequest) -> None:
             await line.stay(request.receive)
         finally:
             api.watch.leave(line)
+
+
+def _since(last: str) -> tuple[float, str, int]:
+    """Where a reader was, by the id of the last event that it got."""
+    parts = _PLACE.fullmatch(last)
+    if parts is None:
+        raise ApiError("invalid_arguments", "Last-Event-ID is no event of this stream", "begin without it")
+    return float(parts["at"]), parts["session"], int(parts["seq"])
 
 
 class _LiveReader:

@@ -1,14 +1,12 @@
-"""Pages: `after` is what `next` said, opaque to whoever carries it."""
+"""Pages: `after` is what `next` said. Each kind of place is a text with a pattern, and whatever fits it is a place."""
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from decimal import Decimal
 from typing import Annotated, Any
 
-import msgspec
 from msgspec import Meta
 
-from toolcrib.serve.api.errors import ApiError
 from toolcrib.serve.api.request import ApiRequest, json_reply
 from toolcrib.serve.api.router import ApiReply
 from toolcrib.store import LogPosition
@@ -21,7 +19,11 @@ Name = Annotated[str, Meta(min_length=1, max_length=255)]
 Seconds = Annotated[float, Meta(ge=0, le=86400)]
 Moment = Annotated[float, Meta(ge=0, le=1e11)]
 
-Place = tuple[Moment, Seq, Annotated[int, Meta(ge=0, le=2**32)]]
+AT = r"[0-9]{1,11}([.][0-9]{1,30})?"
+SESSION_ID = r"[A-Za-z0-9._:-]{1,255}"
+SessionId = Annotated[str, Meta(pattern=rf"^{SESSION_ID}$")]
+AmongCalls = Annotated[str, Meta(pattern=rf"^{AT}:[0-9]{{1,15}}:[0-9]{{1,15}}$", max_length=80)]
+AmongSessions = Annotated[str, Meta(pattern=rf"^{AT}:{SESSION_ID}$", max_length=300)]
 LOOK_S = 0.1
 """How long one request searches; a page may have fewer items than its limit, and a next one."""
 
@@ -31,33 +33,25 @@ def owner_of(request: ApiRequest, wanted: str | None = None) -> str | None:
     return wanted if request.principal.admin else request.principal.name
 
 
-def place(*parts: Any) -> str:
-    """Where the next page begins."""
-    return urlsafe_b64encode(msgspec.json.encode(parts)).rstrip(b"=").decode()
+def place(at: float, *parts: str | int) -> str:
+    """Where the next page begins: a time, exactly, and what tells apart what happened then."""
+    return ":".join((f"{Decimal(repr(at)):f}", *map(str, parts)))
 
 
-def read_place(after: str | None, kinds: Any) -> Any:
-    """What `place` was given; None for the first page. `kinds` is the type of the tuple.
-
-    Raises:
-        ApiError: it is no place.
-    """
+def time_and_id(after: str | None) -> tuple[float, str] | None:
+    """The two parts of a place among sessions, or whatever has a time and an id; None for the first page."""
     if after is None:
         return None
-    try:
-        return msgspec.json.decode(urlsafe_b64decode(after.encode() + b"=" * (-len(after) % 4)), type=kinds)
-    except (ValueError, msgspec.DecodeError):
-        raise ApiError("invalid_arguments", "`after` is no place", "take it from `next` of the page before") from None
+    at, _, id = after.partition(":")
+    return float(at), id
 
 
 def read_mark(after: str | None) -> LogPosition | None:
-    """The place in the logs of all sessions that `place` was given.
-
-    Raises:
-        ApiError: it is no place.
-    """
-    parts = read_place(after, Place)
-    return None if parts is None else LogPosition(*parts)
+    """The place among calls that `place` was given; None for the first page."""
+    if after is None:
+        return None
+    at, session, seq = after.split(":")
+    return LogPosition(float(at), int(session), int(seq))
 
 
 def paged(items: list[Any], after: str | None = None, **more: Any) -> ApiReply:

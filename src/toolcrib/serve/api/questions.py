@@ -17,7 +17,7 @@ from toolcrib.policy.approvers import ApprovalRequirement, demand
 from toolcrib.serve.api import forms
 from toolcrib.serve.api.call_list import histories
 from toolcrib.serve.api.errors import ApiError, missing
-from toolcrib.serve.api.pages import MOST, Limit, Name, Text, owner_of, paged, place, read_mark
+from toolcrib.serve.api.pages import MOST, AmongCalls, Limit, Name, Text, owner_of, paged, place, read_mark
 from toolcrib.serve.api.reach import within
 from toolcrib.serve.api.request import ApiRequest, json_reply
 from toolcrib.serve.api.router import ApiReply, Route
@@ -42,7 +42,7 @@ class QuestionsQuery(Struct, forbid_unknown_fields=True):
     """Whose; of other owners only what is put to you, unless you look after all."""
 
     owner: Name | None = None
-    after: Text | None = None
+    after: AmongCalls | None = None
     limit: Limit = MOST
 
 

@@ -101,7 +101,11 @@ def _query(kind: type[msgspec.Struct], text: bytes) -> Any:
             raise ValueError("a field stands in it twice")
         if any("\0" in value for value in fields.values()):
             raise ValueError("it holds a NUL")
-        return msgspec.convert(fields, kind, strict=False)
+        query = msgspec.convert(fields, kind, strict=False)
+        for name in fields.keys() & set(kind.__struct_encode_fields__):
+            if getattr(query, name, "") is None:  # a text that means nothing, as `null` does, is none of these values
+                raise ValueError(f"{name} is nothing - leave it out")
+        return query
     except (msgspec.ValidationError, ValueError) as error:
         raise ApiError("invalid_arguments", f"The query does not fit: {error}") from None
 

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from toolcrib.serve.api import forms
 from toolcrib.serve.api.errors import ApiError, missing
-from toolcrib.serve.api.pages import Limit, Name, Text, paged, place, read_place
+from toolcrib.serve.api.pages import AmongSessions, Limit, Name, SessionId, Text, paged, place, time_and_id
 from toolcrib.serve.api.request import ApiRequest, json_reply
 from toolcrib.serve.api.router import ApiReply, Route
 from toolcrib.session import Session
@@ -25,14 +25,14 @@ class SessionsQuery(Struct, forbid_unknown_fields=True):
     owner: Name | None = None
     q: Text | None = None
     state: Literal["waiting", "running", "idle"] | None = None
-    after: Text | None = None
+    after: AmongSessions | None = None
     limit: Limit = 100
 
 
 class NewSession(Struct, forbid_unknown_fields=True):
     """A session to open: one of that id is restored, or made. `grants` narrow what it may do."""
 
-    id: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{1,255}$")] | None = None
+    id: SessionId | None = None
     namespaces: Names | None = None
     grants: dict[str, Any] | list[str] | None = None
 
@@ -44,7 +44,7 @@ async def sessions(request: ApiRequest) -> ApiReply:
     if query.owner not in (None, owner) or owner == OWNER:
         return paged([])
     busy = await _busy(request, owner=owner)
-    after = read_place(query.after, tuple[float, str])
+    after = time_and_id(query.after)
     last = None if after is None else SessionRow(after[1], "", 0, 0, 0.0, after[0])
     rows: list[SessionRow] = []
     more = True

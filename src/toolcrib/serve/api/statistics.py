@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from toolcrib._session.statistics import SPANS, CountedStats, GroupBy, StatsFilter, statistics
+from toolcrib._session.statistics import LONGEST_S, SPANS, CountedStats, GroupBy, StatsFilter, statistics
 from toolcrib.events import Done
 from toolcrib.serve.api.call_list import stories
 from toolcrib.serve.api.errors import missing
@@ -22,7 +22,6 @@ from toolcrib.store import OWNER, WalkFilter
 from toolcrib.store.rollups import MINUTES_KEPT_S
 
 LAST = 20
-YEAR_S = 366 * 86400.0
 
 
 class LastCall(Struct, omit_defaults=True):
@@ -37,10 +36,13 @@ class LastCall(Struct, omit_defaults=True):
 
 
 class StatsQuery(Struct, forbid_unknown_fields=True):
-    """Of the last hour, day or week, or of the `seconds` before now, or of a time; by what, and of what alone."""
+    """Of the last hour, day or week, or of the `seconds` before now, or of a time; by what, and of what alone.
+
+    Of a time that is longer than a year the last year is told, as `since` of the answer says.
+    """
 
     range: Literal["hour", "day", "week"] = "day"
-    seconds: Annotated[float, Meta(ge=1, le=YEAR_S)] | None = None
+    seconds: Annotated[float, Meta(ge=1, le=LONGEST_S)] | None = None
     since: Moment | None = None
     until: Moment | None = None
     by: GroupBy = "tool"

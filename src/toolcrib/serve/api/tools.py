@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from toolcrib.catalog.fingerprints import parts as looks
 from toolcrib.serve.api.errors import missing
-from toolcrib.serve.api.pages import Limit, Name, Text, paged, place, read_place
+from toolcrib.serve.api.pages import Limit, Name, Text, paged
 from toolcrib.serve.api.request import ApiRequest, json_reply
 from toolcrib.serve.api.router import ApiReply, Route
 from toolcrib.sources import OK, Health
@@ -223,14 +223,14 @@ def _unwell(request: ApiRequest) -> list[SourceForm]:
 
 def _page(request: ApiRequest, tools: list[Tool], names: dict[str, str]) -> ApiReply:
     query = request.query
-    after = read_place(query.after, tuple[str])
+    after = query.after
     healths = _healths(request)
     wanted, facets = _sorted_out(query, tools, healths)
-    rest = wanted if after is None else [tool for tool in wanted if tool.id > after[0]]
+    rest = wanted if after is None else [tool for tool in wanted if tool.id > after]
     page = rest[: query.limit]
     items = [ToolForm(**_parts(tool, healths, names.get(tool.id))) for tool in page]
     more = {} if after is not None else {"facets": facets, "unwell": _unwell(request)}
-    return paged(items, place(page[-1].id) if len(rest) > len(page) else None, total=len(wanted), **more)
+    return paged(items, page[-1].id if len(rest) > len(page) else None, total=len(wanted), **more)
 
 
 async def tools(request: ApiRequest) -> ApiReply:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from toolcrib.events import SessionDeleted
 from toolcrib.serve.api import forms
 from toolcrib.serve.api.errors import missing
-from toolcrib.serve.api.pages import Name, owner_of
+from toolcrib.serve.api.pages import Name, SessionId, owner_of
 from toolcrib.serve.api.reach import within
 from toolcrib.serve.api.request import ApiRequest, json_reply
 from toolcrib.serve.api.router import ApiReply, Route
@@ -35,7 +33,7 @@ async def export(request: ApiRequest) -> ApiReply | None:
 class ImportQuery(Struct, forbid_unknown_fields=True):
     """Under which id and for whom, where not as it was exported."""
 
-    id: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{1,255}$")] | None = None
+    id: SessionId | None = None
     owner: Name | None = None
 
 

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from toolcrib.events import Event
 from toolcrib.origins.passages import origins_of
 from toolcrib.serve.api.errors import ApiError
-from toolcrib.serve.api.pages import Text, place, read_place
+from toolcrib.serve.api.pages import AT, Text, place, time_and_id
 from toolcrib.serve.api.request import ApiRequest
 from toolcrib.serve.frontends.conversation import agents_of, session_of
 from toolcrib.session import Session
@@ -151,7 +151,7 @@ class TaskQuery(Struct, rename="camel"):
     context_id: Text = ""
     status: TaskState | None = None
     page_size: Annotated[int, Meta(ge=1, le=100)] | None = None
-    page_token: Text = ""
+    page_token: Annotated[str, Meta(pattern=rf"^({AT}:.{{1,255}})?$")] = ""
     status_timestamp_after: datetime | None = None
     include_artifacts: bool | None = None
 
@@ -174,10 +174,7 @@ async def listed(request: ApiRequest, params: Mapping[str, Any], history: int | 
         wanted = msgspec.convert({name: value for name, value in params.items() if value is not None}, TaskQuery)
     except msgspec.ValidationError as error:
         raise ApiError("invalid_arguments", f"The parameters do not fit: {error}") from None
-    try:
-        last = read_place(wanted.page_token or None, tuple[float, str])
-    except ApiError:
-        raise ApiError("invalid_arguments", "`pageToken` is none of this server's: begin without it") from None
+    last = time_and_id(wanted.page_token or None)
     agents_of(request.api, request.path[0])
     tasks = [task for session in await _sessions(request, wanted.context_id) for task in await _tasks(session)]
     matches = sorted((task for task in tasks if wanted.fits(task)), key=_place, reverse=True)
