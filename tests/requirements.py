@@ -965,6 +965,7 @@ ADOPTION: dict[str, str] = {
     "adoption.deploy.1": "The steps of the image run in a clean environment; what they make serves and stops.",
     "adoption.deploy.2": "Compose file, manifests and unit fit their schemas, and nodes have no rights.",
     "adoption.site.1": "The documentation is built as a site that asks no other host.",
+    "adoption.api.1": "What fits the description of the HTTP API is taken, as far as JSON Schema can say it.",
     "adoption.score.1": "Public suites are run by one command, beside peers, and shown with failures and days.",
     "adoption.first.1": "The first steps of the README succeed as they are printed, with an empty home.",
     "adoption.look.2": "Words that fit no command are an error of the same form as any other.",

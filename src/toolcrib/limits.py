@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 _UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "day": 86400.0}
+RATE = r"^([1-9][0-9]{0,8})/(s|min|h|day)$"
 
 
 @lru_cache(1000)
@@ -18,7 +19,7 @@ def pace(rate: str) -> tuple[float, int]:
     Raises:
         ValueError: it is no rate.
     """
-    parts = re.fullmatch(r"([1-9][0-9]{0,8})/(s|min|h|day)", rate)
+    parts = re.fullmatch(RATE, rate)
     if parts is None:
         raise ValueError(f"{rate!r} is no rate; write 30/min, with one of the units {', '.join(_UNITS)}")
     return _UNITS[parts[2]] / int(parts[1]), int(parts[1])

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from msgspec import Meta, Struct, to_builtins
 
 from toolcrib.errors import BadTool, Refused
+from toolcrib.limits import RATE
 from toolcrib.secret_references import SCHEMES, is_reference
 from toolcrib.sources import Source
 from toolcrib.types import Limits
@@ -20,6 +21,42 @@ Line = Annotated[str, Meta(min_length=1, max_length=4096)]
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 _SECRET = re.compile(r"(?i)(key|token|secret|passw(or)?d|signature|credential)s?=[^$\s]")
 _SERVER = ("share", "connections", "start_s", "idle_s", "revision", "tasks", "prefix")
+_ADDRESS = r"^https?://[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[1-9][0-9]{0,3})?(/[A-Za-z0-9._/-]*)?$"
+_REFERENCES = {"additionalProperties": {"pattern": f"^({'|'.join(map(re.escape, SCHEMES))})"}}
+_NONE: dict[str, Any] = {"type": "null"}
+_EMPTY = {"maxProperties": 0}
+_OF_SERVERS = (*_SERVER, "limits", "breaker")
+SHAPES: dict[str, Any] = {
+    "properties": {"env": _REFERENCES, "headers": _REFERENCES},
+    "oneOf": [
+        {
+            "title": "An MCP server by its address",
+            "required": ["mcp"],
+            "properties": {"mcp": {"type": "string", "pattern": _ADDRESS}, "openapi": _NONE, "env": _EMPTY},
+        },
+        {
+            "title": "An MCP server by its command",
+            "required": ["mcp"],
+            "properties": {
+                "mcp": {"type": "array", "items": {"type": "string", "pattern": r"^[^=:@]+$"}},
+                "openapi": _NONE,
+                "headers": _EMPTY,
+            },
+        },
+        {
+            "title": "An OpenAPI document by its address",
+            "required": ["openapi"],
+            "properties": {
+                "openapi": {"type": "string", "pattern": _ADDRESS},
+                "mcp": _NONE,
+                "env": _EMPTY,
+                "account": {"const": False},
+                **dict.fromkeys(_OF_SERVERS, _NONE),
+            },
+        },
+    ],
+}
+"""What a source is, for those who read the description of the API. `source_of` takes more forms of the same."""
 
 
 class SourceRules(NamedTuple):
@@ -41,7 +78,7 @@ class SourceLimits(Struct, forbid_unknown_fields=True, omit_defaults=True):
     concurrency: Annotated[int, Meta(ge=1)] | None = None
     wait_s: Seconds | None = None
     idle_timeout: Seconds | None = None
-    rate: Annotated[str, Meta(max_length=32)] | None = None
+    rate: Annotated[str, Meta(max_length=32, extra_json_schema={"pattern": RATE})] | None = None
 
 
 class SourceEntry(Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -181,6 +218,6 @@ def _document(entry: SourceEntry, address: str) -> Source:
     if not is_address(address):
         raise _wrong("openapi is no address", "send one that begins with http:// or https://")
     _check_words([address])
-    if entry.env or entry.account or any(getattr(entry, key) is not None for key in (*_SERVER, "limits", "breaker")):
+    if entry.env or entry.account or any(getattr(entry, key) is not None for key in _OF_SERVERS):
         raise _wrong("An OpenAPI document takes name, trusted, headers and timeout", "leave the other settings out")
     return OpenApi(address, namespace=entry.name, trusted=entry.trusted, headers=entry.headers, timeout=entry.timeout)

@@ -86,7 +86,12 @@ def _operation(route: Route, known: dict[int, Any]) -> dict[str, Any]:
         made["parameters"] = parameters
     if route.body is not None:
         needed = not _is_struct(route.body) or any(one.required for one in msgspec.structs.fields(route.body))
-        made["requestBody"] = {"required": needed, "content": _json(known[id(route.body)])}
+        schema = known[id(route.body)]
+        whole = schema if route.demands is None else {"allOf": [schema, dict(route.demands)]}
+        made["requestBody"] = {"required": needed, "content": _json(whole)}
+    if route.reads:
+        lines = {"schema": {"type": "string", "minLength": 1}}
+        made["requestBody"] = {"required": True, "content": {"application/x-ndjson": lines}}
     if route.right is None:
         made["security"] = []
     else:

@@ -87,9 +87,24 @@ def decoded(kind: Any, body: bytes) -> Any:
     if decoder is None:
         decoder = _decoders[kind] = msgspec.json.Decoder(kind)
     try:
-        return decoder.decode(body or b"{}")
+        try:
+            return decoder.decode(body or b"{}")
+        except msgspec.ValidationError as error:
+            if "got `float`" not in str(error):
+                raise
+            return decoder.decode(encode(_whole(msgspec.json.decode(body))))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ApiError("invalid_arguments", f"The body does not fit: {error}") from None
+
+
+def _whole(value: Any) -> Any:
+    """Return a value whose numbers without a fraction are integers: `5.0` is one in JSON Schema."""
+    if isinstance(value, dict):
+        return {name: _whole(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_whole(one) for one in value]
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**53
+    return int(value) if whole else value
 
 
 def _query(kind: type[msgspec.Struct], text: bytes) -> Any:

@@ -37,7 +37,7 @@ class Route:
 
     `right` is what a principal needs for it; with None nobody is asked who they are. `query` and `body` are what it
     takes; `gives` is what comes back, by status. `streams`: it answers with events to who accepts them; `reads`: its
-    handler reads a body of its own kind.
+    handler reads a body of lines of JSON. `demands` is what else holds of the body, as JSON Schema.
     """
 
     method: str
@@ -51,6 +51,7 @@ class Route:
     streams: bool = False
     lines: bool = False
     reads: bool = False
+    demands: Mapping[str, Any] | None = None
 
     @property
     def names(self) -> list[str]:

@@ -15,6 +15,10 @@ from toolcrib.serve.api.router import ApiReply, Route
 from toolcrib.session import Session
 from toolcrib.store import OWNER, SessionRow
 
+Grant = Annotated[str, Meta(pattern=r"^([*]|[^:]+:[^:]+(:[\s\S]+)?)$")]
+_EFFECTS = {"propertyNames": {"enum": ["allow", "ask", "deny"]}}
+GrantLists = Annotated[dict[Literal["allow", "ask", "deny"], list[Grant]], Meta(extra_json_schema=_EFFECTS)]
+Grants = GrantLists | list[Grant]
 Names = Annotated[list[Name], Meta(max_length=1000)]
 COUNTED = 100_000
 
@@ -34,7 +38,7 @@ class NewSession(Struct, forbid_unknown_fields=True):
 
     id: SessionId | None = None
     namespaces: Names | None = None
-    grants: dict[str, Any] | list[str] | None = None
+    grants: Grants | None = None
 
 
 async def sessions(request: ApiRequest) -> ApiReply:
@@ -158,7 +162,7 @@ class Narrower(Struct, forbid_unknown_fields=True):
     """What stays open."""
 
     namespaces: Names | None = None
-    grants: dict[str, Any] | list[str] | None = None
+    grants: Grants | None = None
 
 
 async def narrow(request: ApiRequest) -> ApiReply:

@@ -14,7 +14,7 @@ from toolcrib.serve.api.request import ApiRequest, json_reply
 from toolcrib.serve.api.router import ApiReply, Route
 from toolcrib.serve.api.statistics import LastCall, StatsQuery, counted, last_calls, sources_of
 from toolcrib.serve.managed_sources import ManagedSources, SourceTest
-from toolcrib.serve.source_entry import SourceEntry
+from toolcrib.serve.source_entry import SHAPES, SourceEntry
 from toolcrib.sources import Source
 from toolcrib.store import WalkFilter
 from toolcrib.types import CODES
@@ -244,6 +244,7 @@ ROUTES = [
         "tested first, and nothing is left behind where that fails.",
         "admin",
         body=NewSource,
+        demands=SHAPES,
         gives={201: SourceDetails},
     ),
     Route(
@@ -253,6 +254,7 @@ ROUTES = [
         "Starts a source apart from the others, lists its tools and stops it.",
         "admin",
         body=SourceEntry,
+        demands=SHAPES,
         gives={200: SourceTestForm},
     ),
     Route(
