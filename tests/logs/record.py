@@ -162,8 +162,9 @@ async def _owned(crib: Crib) -> None:
     pins = Fingerprints(lambda: crib.store, now)
     await pins.start(lambda: None)
     try:
-        await pins._sight("x.other", {"description": "1", "schema": "2", "annotations": "3"})
-        await pins.accept(crib.catalog.view(("default",)).names["look_up"], "ann")
+        known = crib.catalog.view(("default",)).names["look_up"]
+        await pins._sight(replace(known, namespace="x", name="other"))
+        await pins.accept(known, "ann")
     finally:
         await pins.stop()
     keys = Keyring(lambda: crib.store, now)

@@ -19,6 +19,9 @@ LOG = "toolcrib.pins"
 
 AGAIN_S = 1.0
 
+MOST_VERSIONS = 50
+"""How many versions of a tool are kept; a server that changes a tool each time that it is asked fills no store."""
+
 log = logging.getLogger("toolcrib")
 
 
@@ -89,7 +92,8 @@ class Fingerprints:
             pinned = self._expected(tool.id)
             if pinned is None:
                 self._sighted[tool.id] = pinned = looks
-            if _mark(looks) not in (written := self._written.setdefault(tool.id, set())):
+            written = self._written.setdefault(tool.id, set())
+            if _mark(looks) not in written and len(written) < MOST_VERSIONS:
                 written.add(_mark(looks))
                 aside(self._sight(tool))
             changed = tuple(name for name in looks if looks[name] != pinned.get(name))

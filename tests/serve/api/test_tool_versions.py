@@ -9,6 +9,7 @@ from tests.requirements import requirement
 from tests.serve.api.place import desk
 from tests.serve.tools import TOOLS
 from toolcrib import Crib, Tool
+from toolcrib.catalog.fingerprints import MOST_VERSIONS, Fingerprints
 
 
 async def run(ctx: Any, values: Any) -> str:
@@ -44,3 +45,18 @@ async def test_versions_of_a_tool_are_told_with_what_changed(tmp_path: Path) -> 
     assert now["parts"]["description"] == [None, "Get it, and tell me."]
     *_, accepted = await versions(tmp_path, "Get it, and tell me.", accept="ada")
     assert (accepted["by"], accepted["current"], accepted.get("changed", [])) == ("ada", True, [])
+
+
+@requirement("console.tools.2")
+async def test_a_tool_that_changes_each_time_fills_no_store() -> None:
+    async with Crib(TOOLS) as crib:
+        pins = Fingerprints(lambda: crib.store, crib.pipeline.clock.now)
+        await pins.start(lambda: None)
+        writes: list[Any] = []
+        for number in range(MOST_VERSIONS + 3):
+            (tool,) = pins.marked([far(f"Get it, {number}.")], writes.append)
+        for write in writes:
+            await write
+        await pins.stop()
+        assert len(await pins.versions("default.get")) == MOST_VERSIONS
+        assert tool.changed == ("description",)
