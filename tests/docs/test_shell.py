@@ -33,6 +33,7 @@ NOT_RUN = {
     r"toolcrib (demo$|init my-project|call delete_task)": "tests/test_first_steps.py types them, one after the other",
     r"toolcrib (un)?install ": "writes into the settings of other programs; tests/cli/clients has both",
     r"toolcrib (connect|accounts|call shop\.orders)\b": "needs a service; tests/accounts/test_page.py has them",
+    r"toolcrib (store migrate --partitions |store (backup|restore) .*--store )": "needs databases; see tests/store",
     r"toolcrib sources ": "has a server that runs reach for another; tests/cli/test_sources.py has both",
 }
 """What of it is not run, and why. A line that is none of these has to work."""

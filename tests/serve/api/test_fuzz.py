@@ -36,6 +36,12 @@ FOUND = [found.ok() for found in SCHEMA.get_all_operations() if isinstance(found
 OPERATIONS = {f"{operation.method.upper()} {operation.path}": operation for operation in FOUND}
 
 
+@schemathesis.serializer("application/x-ndjson")
+def lines(context: object, value: Any) -> bytes:
+    """What is sent as lines is sent as it is."""
+    return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
+
+
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server in a thread of its own, with a session in which something has happened."""
