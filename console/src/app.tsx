@@ -27,19 +27,26 @@ const later = {
   policy: () => import("./screens/policy").then((made) => ({ default: made.Policy })),
 };
 const IDLE_MS = 3_000;
+const AGAIN_MS = 1_000;
+
+/** A screen that is loaded when it is wanted, and tried again while the server is away. */
+function whenWanted(load: () => Promise<{ default: ComponentType }>): ComponentType {
+  const keep = (): ReturnType<typeof load> => load().catch(() => new Promise((resolve) => setTimeout(() => resolve(keep()), AGAIN_MS)));
+  return lazy(keep);
+}
 
 const SCREENS: [string, string, ComponentType][] = [
   ["overview", "Overview", Overview],
   ["tools", "Tools", Tools],
   ["live", "Live", Live],
   ["inbox", "Inbox", Inbox],
-  ["sessions", "Sessions", lazy(later.sessions)],
-  ["agents", "Agents", lazy(later.agents)],
-  ["sources", "Sources", lazy(later.sources)],
-  ["accounts", "Accounts", lazy(later.accounts)],
-  ["cluster", "Cluster", lazy(later.cluster)],
-  ["audit", "Audit", lazy(later.audit)],
-  ["policy", "Policy", lazy(later.policy)],
+  ["sessions", "Sessions", whenWanted(later.sessions)],
+  ["agents", "Agents", whenWanted(later.agents)],
+  ["sources", "Sources", whenWanted(later.sources)],
+  ["accounts", "Accounts", whenWanted(later.accounts)],
+  ["cluster", "Cluster", whenWanted(later.cluster)],
+  ["audit", "Audit", whenWanted(later.audit)],
+  ["policy", "Policy", whenWanted(later.policy)],
 ];
 
 const NAMES = SCREENS.map(([key, title]) => [key, title] as const);

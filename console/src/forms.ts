@@ -96,7 +96,7 @@ export interface AuditForm {
   reached?: number | null;
 }
 
-/** Which entries: `who` asked or approved, `q` is a part of the arguments or the message. Of lines, `after` is a cursor `SESSION:SEQ`, or several with commas: only what is past it in its session. */
+/** Which entries: `who` asked or approved, `q` is a part of the arguments or the message. Of lines, `past` is a cursor `SESSION:SEQ`, or several with commas: only what is past it in its session. */
 export interface AuditQuery {
   who?: string | null;
   tool?: string | null;
@@ -107,6 +107,7 @@ export interface AuditQuery {
   until?: number | null;
   q?: string | null;
   after?: string | null;
+  past?: string | null;
   limit?: number;
 }
 
@@ -178,7 +179,7 @@ export interface CallNumbers {
 
 /** What the server of an account sends back. */
 export interface CallbackQuery {
-  state?: string;
+  state: string;
   code?: string | null;
   iss?: string | null;
   error?: string | null;
@@ -449,7 +450,7 @@ export interface ModelNumbers {
 /** What stays open. */
 export interface Narrower {
   namespaces?: string[] | null;
-  grants?: Record<string, unknown> | string[] | null;
+  grants?: Record<string, string[]> | string[] | null;
 }
 
 /** An answer. `args` are the arguments as the approver wants them. `actor` names who answers on a server that asks nobody who they are. With keys it is whoever holds the key. */
@@ -517,7 +518,7 @@ export interface NewSchedule {
 export interface NewSession {
   id?: string | null;
   namespaces?: string[] | null;
-  grants?: Record<string, unknown> | string[] | null;
+  grants?: Record<string, string[]> | string[] | null;
 }
 
 /** A source to add; with `check: false` it is not tested before. */
@@ -1004,7 +1005,7 @@ export interface Stats {
   now: OpenNow;
 }
 
-/** Of the last hour, day or week, or of the `seconds` before now, or of a time; by what, and of what alone. */
+/** Of the last hour, day or week, or of the `seconds` before now, or of a time; by what, and of what alone. Of a time that is longer than a year the last year is told, as `since` of the answer says. */
 export interface StatsQuery {
   range?: "day" | "hour" | "week";
   seconds?: number | null;

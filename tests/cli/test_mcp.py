@@ -74,7 +74,7 @@ def test_a_server_is_added_tried_and_used(project: Project) -> None:
     (listed,) = project.run("mcp", "list", "--json").json
     assert (listed["name"], listed["ok"], listed["trusted"], listed["revision"]) == ("kit", True, False, "2026-07-28")
     assert "add" in listed["tools"]
-    assert "11 tools, revision 2026-07-28" in project.run("mcp", "list").out
+    assert "12 tools, revision 2026-07-28" in project.run("mcp", "list").out
 
 
 def test_a_crib_begins_with_a_server(tmp_path: Path, project: Project) -> None:

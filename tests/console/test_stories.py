@@ -78,9 +78,9 @@ async def test_what_is_known_of_a_tool_can_be_read_and_its_examples_run(shop: Sh
     await expect(known).to_contain_text("Orders begin with a letter and a dash")
     await known.get_by_role("button", name="Run this").click()
     await expect(visit.call("shop.find_order succeeded")).to_be_visible()
-    await expect(visit.region("shop.find_order")).to_contain_text("failed: not_found")
+    await expect(visit.region("Use")).to_contain_text("failed: not_found")
     await visit.text("recent calls").click()
-    await expect(visit.region("shop.find_order").get_by_role("link").filter(has_text="known").first).to_be_visible()
+    await expect(visit.region("Use").get_by_role("link").filter(has_text="known").first).to_be_visible()
 
 
 async def test_a_form_is_made_of_any_schema(shop: Shop, visit: Visit) -> None:
