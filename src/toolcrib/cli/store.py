@@ -27,7 +27,7 @@ async def sweep(
     terminal: Terminal,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
 ) -> None:
-    """Delete or archive the sessions that nobody used for the retention time."""
+    """Delete or archive sessions past their retention time."""
     from toolcrib.cli.crib_choice import reading, with_store
 
     # What waited too long is ended first, which may let a call go on that needs its tool.
