@@ -86,7 +86,7 @@ class BatchOutcome(NamedTuple):
     pairs: list[str] | None
 
 
-class Writer(NamedTuple):
+class BatchWriter(NamedTuple):
     """Under which name batches are numbered, and what names a session in this store."""
 
     name: str
@@ -108,7 +108,7 @@ class GroupCommit:
     def __init__(
         self,
         address: DatabaseAddress,
-        writer: Writer,
+        writer: BatchWriter,
         followers: Followers,
         bounds: Bounds,
         standing: Callable[[list[tuple[Write, bool]]], Awaitable[Sequence[Row | None]]],

@@ -43,7 +43,7 @@ from toolcrib.store.postgres import rollups
 from toolcrib.store.postgres import sessions as postgres_sessions
 from toolcrib.store.postgres.archive_index import DatabaseArchiveIndex
 from toolcrib.store.postgres.connection import MIGRATE_S, Connection, ConnectionPool, DatabaseAddress, hang_up
-from toolcrib.store.postgres.group_commit import Bounds, GroupCommit, Writer
+from toolcrib.store.postgres.group_commit import BatchWriter, Bounds, GroupCommit
 from toolcrib.store.postgres.heartbeat import BEATS, Heartbeat
 from toolcrib.store.postgres.hints import Hints
 from toolcrib.store.postgres.integrity import damages
@@ -145,7 +145,7 @@ class PostgresStore(SharedStore):
         writers = [f"{self._sender}-{n}" for n in range(LANES)] if self._keys.divided else [self._sender]
         groups = [
             GroupCommit(
-                self._address, Writer(name, self._keys), self._followers, self._bounds, self._standing, self._hints
+                self._address, BatchWriter(name, self._keys), self._followers, self._bounds, self._standing, self._hints
             )
             for name in writers
         ]
