@@ -31,6 +31,28 @@ VAGUE_LEFT = {
 }
 """How many variables and parameters of each part still have a name that fits any value; it only goes down."""
 
+MOST_LINES = 500
+LONG_MODULES = {
+    "_call/admission.py": 522,
+    "_call/lifecycle.py": 502,
+    "_call/live_call.py": 503,
+    "_call/pipeline.py": 507,
+    "agent/loop.py": 511,
+    "cli/config/model.py": 564,
+    "crib.py": 544,
+    "policy/shell/grammar.py": 509,
+    "session.py": 787,
+    "store/__init__.py": 572,
+    "store/memory.py": 687,
+    "store/postgres/group_commit.py": 510,
+    "store/postgres/store.py": 649,
+    "store/sqlite/store.py": 522,
+    "store/sqlite/writer.py": 511,
+}
+"""How many lines the modules have that are longer than a module should be; it only gets shorter."""
+
+MOST_LINES_OF_FUNCTION = 50
+
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:work|root|home)/")
 LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+)")
 EXCERPT = re.compile(r"<!-- from (\S+) -->\n```python\n(.*?)```", re.DOTALL)
@@ -188,6 +210,25 @@ def test_no_module_is_named_by_a_gerund() -> None:
     names = [path.stem for path in modules()]
     assert "session" in names
     assert [name for name in names if name.endswith("ing") and name != "keyring"] == []
+
+
+def test_no_module_is_too_long_to_be_read_at_once() -> None:
+    counts = {
+        str(path.relative_to(ROOT / "src/toolcrib")): len(path.read_text("utf-8").splitlines()) for path in modules()
+    }
+    assert "session.py" in counts
+    assert {name: count for name, count in counts.items() if count > LONG_MODULES.get(name, MOST_LINES)} == {}
+
+
+def test_no_function_is_too_long_to_be_read_at_once() -> None:
+    functions = {
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.name}": (node.end_lineno or 0) - node.lineno + 1
+        for path in modules()
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    assert functions
+    assert [name for name, lines in functions.items() if lines > MOST_LINES_OF_FUNCTION] == []
 
 
 def vague_names(path: Path) -> int:

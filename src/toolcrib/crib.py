@@ -77,7 +77,12 @@ class Crib:
     `origin` is the file that all of this was read from, so that what is wrong is told with its line.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0915 - the one place where everything is put together, all by name
+    ending = False
+    patience = SOURCES_S
+    at_once = False
+    moved: Callable[[], int] | None = None
+
+    def __init__(  # noqa: PLR0913 - the one place where everything is put together, all by name
         self,
         sources: Iterable[Any] = (),
         *,
@@ -108,12 +113,14 @@ class Crib:
         )
         check_texts(default_namespaces=default_namespaces, precedence=precedence)
         check_state_keys(state_keys or {})
-        self.agents = agents
-        self.origin = origin
+        self.agents, self.origin = agents, origin
         self.catalog = Catalog(precedence, namespace_aliases)
         self._workspace = workspace
         self.trace_content = trace_content
         self.store: Store = open_store(store) if isinstance(store, str) else store
+        self.retention = retention
+        self.state_keys: dict[str, Mode | Key] = dict(state_keys or {})
+        self.default_namespaces = tuple(default_namespaces)
         judge = policy_of(policy, lambda: self.folders, origin)
         self.pipeline = Pipeline(self.catalog, self.store, judge, limits or CribLimits(), clock or SystemClock())
         self.pipeline.engine = open_engine(engine) if isinstance(engine, str) else engine
@@ -123,28 +130,29 @@ class Crib:
         if secret_key is not None:
             self.pipeline.vault.use(secret_key)
         self.accounts = make_accounts(self, accounts)
-        self.retention = retention
-        self.state_keys: dict[str, Mode | Key] = dict(state_keys or {})
+        self._take_sources([as_source(one, workspace) for one in sources], declare or {})
+        self._keep_sessions(archive)
+
+    def _take_sources(self, sources: Sequence[Source], declare: Mapping[str, Mapping[str, Any]]) -> None:
+        """Register what is built in and the sources of the program."""
+        sources = [Fixed("builtin", builtins()), *sources]
+        self.registry = SourceRegistry(self.catalog, sources, declare, fingerprints(self, sources))
+        fixed = (source for source in sources if isinstance(source, Fixed))
+        check_deps((tool for source in fixed for tool in source.tools), self.pipeline.deps)
+        use_accounts(self.pipeline, self.accounts, sources)
+
+    def _keep_sessions(self, archive: str | None) -> None:
+        """Make what keeps sessions in memory, ends calls that wait too long, and sweeps what nobody uses."""
         self.warnings: list[str] = []
-        self.default_namespaces = tuple(default_namespaces)
-        self.ending = False
         self.recovering: set[str] = set()
         self.watched: set[str] = set()
         self.rescue = OrphanRecovery()
-        self.patience = SOURCES_S
-        self.at_once = False
-        all_sources = [Fixed("builtin", builtins()), *(as_source(one, workspace) for one in sources)]
-        self.registry = SourceRegistry(self.catalog, all_sources, declare or {}, fingerprints(self, all_sources))
-        fixed = (source for source in all_sources if isinstance(source, Fixed))
-        check_deps((tool for source in fixed for tool in source.tools), self.pipeline.deps)
-        use_accounts(self.pipeline, self.accounts, all_sources)
         self._session_table = SessionTable(self, partial(Session, self), self.default_namespaces)
         self._retire = partial(retire, self.pipeline, self.registry, self._session_table.calls)
         self._expiry = ExpiryTimer(self)
         self.pipeline.expiry_changed = self._expiry.set
         self.archiver = archiver_of(self, archive)
-        self._sweeper = SessionSweeper(self, retention, self.archiver)
-        self.moved: Callable[[], int] | None = None
+        self._sweeper = SessionSweeper(self, self.retention, self.archiver)
         self.catalog.listen(self._tools_changed)
 
     def _use_store(self, store: Store) -> None:

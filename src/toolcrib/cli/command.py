@@ -11,7 +11,8 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -66,12 +67,14 @@ def group(name: str, help: str) -> typer.Typer:
 def command(app: typer.Typer, name: str, *, serves: bool = False, speaks: bool = False) -> Callable[[Command], Command]:
     """Adds an async function as a command; its first parameter is the `Terminal`, what it returns the exit code.
 
+    A parameter of a dataclass stands for its fields, each of which is an option.
     One that `serves` runs for long, on the quickest event loop that is installed. One that `speaks` a protocol on
     standard output looks after that itself.
     """
 
     def add(function: Command) -> Command:
-        own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+        parameters = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+        own = [option for parameter in parameters for option in _options_of(parameter)]
 
         def run(ctx: typer.Context, **options: Any) -> None:
             shared = {name: options.pop(name) or (ctx.obj or {}).get(name) for name in _SHARED}
@@ -80,7 +83,7 @@ def command(app: typer.Typer, name: str, *, serves: bool = False, speaks: bool =
             if terminal.json and not speaks:
                 terminal.keep_output()
             try:
-                code = perform(terminal, lambda: function(terminal, **options), serves=serves)
+                code = perform(terminal, lambda: function(terminal, **_gathered(parameters, options)), serves=serves)
             finally:
                 terminal.give_output_back()
             raise typer.Exit(code)
@@ -92,6 +95,24 @@ def command(app: typer.Typer, name: str, *, serves: bool = False, speaks: bool =
         return function
 
     return add
+
+
+def _options_of(parameter: inspect.Parameter) -> list[inspect.Parameter]:
+    """Return the options that a parameter of a command stands for: itself, or the fields of its dataclass."""
+    options = parameter.annotation
+    if not (isinstance(options, type) and is_dataclass(options)):
+        return [parameter]
+    return list(inspect.signature(options, eval_str=True).parameters.values())
+
+
+def _gathered(parameters: Iterable[inspect.Parameter], options: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a command, with the options of each dataclass put together."""
+    arguments = dict(options)
+    for parameter in parameters:
+        if isinstance(parameter.annotation, type) and is_dataclass(parameter.annotation):
+            fields = {option.name: arguments.pop(option.name) for option in _options_of(parameter)}
+            arguments[parameter.name] = parameter.annotation(**fields)
+    return arguments
 
 
 _CONTEXT = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)

@@ -8,6 +8,7 @@ import shlex
 import shutil
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -79,30 +80,48 @@ async def show_config(
         terminal.text(json.dumps(snippet, indent=2, ensure_ascii=False))
 
 
-@command(app, "add")
-async def add_server(  # noqa: PLR0913 - the options of a command
-    terminal: Terminal,
-    name: Annotated[str, typer.Argument(help="The namespace of its tools.")],
-    where: Where,
-    env: EnvOption = None,
-    header: HeaderOption = None,
-    trusted: Annotated[bool, typer.Option("--trusted", help="What it says of its tools is true.")] = False,
-    required: Annotated[bool, typer.Option("--required", help="The crib does not start without it.")] = False,
+@dataclass(frozen=True, kw_only=True)
+class NewServer:
+    """What `toolcrib mcp add` is options of a server."""
+
+    name: Annotated[str, typer.Argument(help="The namespace of its tools.")]
+    where: Where
+    env: EnvOption = None
+    header: HeaderOption = None
+    trusted: Annotated[bool, typer.Option("--trusted", help="What it says of its tools is true.")] = False
+    required: Annotated[bool, typer.Option("--required", help="The crib does not start without it.")] = False
     share: Annotated[
         str | None, typer.Option("--share", metavar="all|owner|session", help="Who may share one process of it.")
-    ] = None,
-    timeout: Annotated[float | None, typer.Option("--timeout", help="Seconds that a call may take.")] = None,
-    start_s: Annotated[float | None, typer.Option("--start-s", help="Seconds that a start may take.")] = None,
-    idle_s: Annotated[float | None, typer.Option("--idle-s", help="End it after so many seconds unused.")] = None,
-    connections: Annotated[int | None, typer.Option("--connections", help="How many processes at most.")] = None,
-    cwd: Annotated[str | None, typer.Option("--cwd", help="Where its process starts.")] = None,
+    ] = None
+    timeout: Annotated[float | None, typer.Option("--timeout", help="Seconds that a call may take.")] = None
+    start_s: Annotated[float | None, typer.Option("--start-s", help="Seconds that a start may take.")] = None
+    idle_s: Annotated[float | None, typer.Option("--idle-s", help="End it after so many seconds unused.")] = None
+    connections: Annotated[int | None, typer.Option("--connections", help="How many processes at most.")] = None
+    cwd: Annotated[str | None, typer.Option("--cwd", help="Where its process starts.")] = None
     revision: Annotated[
         str | None, typer.Option("--revision", metavar="auto|older", help="Do not try the newest revision.")
-    ] = None,
+    ] = None
     breaker: Annotated[
         int | None, typer.Option("--breaker", help="Refuse a call for a while after so many failures; 0 never.")
-    ] = None,
-    more: SetOption = None,
+    ] = None
+    more: SetOption = None
+
+    def entry(self) -> ServerEntry:
+        """Return the entry of `crib.yaml`, whose settings are not checked yet."""
+        from toolcrib.cli.config.mcp_entries import ServerEntry
+
+        names = ("required", "share", "timeout", "start_s", "idle_s", "connections", "cwd", "revision")
+        settings = {name: getattr(self, name) for name in names if getattr(self, name)}
+        if self.breaker is not None:
+            settings["breaker"] = self.breaker or False
+        env, headers = _pairs(self.env, "--env"), _pairs(self.header, "--header")
+        return ServerEntry(self.name, _line(self.where), self.trusted, env, headers, settings | assigned(self.more))
+
+
+@command(app, "add")
+async def add_server(
+    terminal: Terminal,
+    options: NewServer,
     no_check: Annotated[bool, typer.Option("--no-check", help="Do not try it.")] = False,
 ) -> int:
     """Add an MCP server to crib.yaml, and show its tools.
@@ -112,21 +131,12 @@ async def add_server(  # noqa: PLR0913 - the options of a command
     from toolcrib.cli.config import mcp_entries
     from toolcrib.sources.mcp.settings import legal
 
-    path = mcp_entries.file_of(terminal.crib)
-    settings = {"required": required, "share": share, "timeout": timeout, "start_s": start_s, "idle_s": idle_s}
-    settings |= {"connections": connections, "cwd": cwd, "revision": revision}
-    if breaker is not None:
-        settings["breaker"] = breaker or False
-    settings = {key: value for key, value in settings.items() if value or key == "breaker"} | assigned(more)
-    entry = mcp_entries.ServerEntry(
-        name, _line(where), trusted, _pairs(env, "--env"), _pairs(header, "--header"), settings
-    )
+    path, name, entry = mcp_entries.file_of(terminal.crib), options.name, options.entry()
     if legal(name) != name:
         raise CommandError(f"'{name}' cannot be a namespace", f"call it '{legal(name)}'")
     if name in mcp_entries.names(path):
-        raise CommandError(
-            f"There is a server '{name}' in {path}", "choose another name, or change that entry", exit_code=1
-        )
+        advice = "choose another name, or change that entry"
+        raise CommandError(f"There is a server '{name}' in {path}", advice, exit_code=1)
     _at_odds(entry)
     entry.checked()
     server = entry.server(path.parent) if not no_check else None

@@ -15,12 +15,11 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from toolcrib.cli.questions import user
-from toolcrib.cli.root_permission import AllowRoot, check_root
+from toolcrib.cli.root_permission import check_root
+from toolcrib.cli.serve_options import Namespaces, ServeOptions
 from toolcrib.cli.server_keys import SHORTEST_KEY, named_keys, server_guard
 from toolcrib.cli.server_place import PoolLink, ServerPlace
 from toolcrib.cli.terminal import CommandError, Terminal
@@ -46,21 +45,6 @@ LINGER_S = 1.0
 """How long clients have to go on at another process of the port, with a new connection."""
 TOKEN = "TOOLCRIB_TOKEN"
 """The variable that holds the start token of a server, where it should be a certain one."""
-
-Namespaces = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--namespace", "-n", help="Open only these to clients. Without it: default_namespaces of the crib, else all."
-    ),
-]
-
-
-LogFormat = Annotated[
-    str | None,
-    typer.Option(
-        "--log-format", metavar="text|json", help="How the log is written. Without it: serve.log_format, else text."
-    ),
-]
 
 
 def begin_log(terminal: Terminal, form: str) -> None:
@@ -142,131 +126,81 @@ def _copy(read: int, write: int) -> threading.Thread:
     return thread
 
 
-async def serve(  # noqa: PLR0913 - the options of a command
-    terminal: Terminal,
-    mcp: Annotated[bool, typer.Option("--mcp", help="Only speak MCP, at /mcp.")] = False,
-    host: Annotated[
-        str | None, typer.Option("--host", help="The address to listen on. Without it: serve.host, else 127.0.0.1.")
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option("--port", min=0, max=65535, help="The port; 0 takes any that is free. Without it: 8000."),
-    ] = None,
-    auth: Annotated[
-        str | None,
-        typer.Option(
-            "--auth", metavar="off|keys", help="keys: those of the store. Without it: keys, if there are any."
-        ),
-    ] = None,
-    key_file: Annotated[
-        Path | None,
-        typer.Option("--key-file", metavar="FILE", help="Let in who has a key of this file: lines of NAME KEY."),
-    ] = None,
-    key_env: Annotated[
-        str | None, typer.Option("--key-env", metavar="NAME", help="Let in who has the key in this variable.")
-    ] = None,
-    allow_origin: Annotated[
-        list[str] | None, typer.Option("--allow-origin", help="Pages of this origin may call too; again for more.")
-    ] = None,
-    allow_host: Annotated[
-        list[str] | None, typer.Option("--allow-host", help="A name that the server is reached by; again for more.")
-    ] = None,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Listen to other machines without keys.")] = False,
-    no_token: Annotated[
-        bool, typer.Option("--no-token", help="Without keys: let in whoever reaches it, not only who has the token.")
-    ] = False,
-    allow_root: AllowRoot = False,
-    namespace: Namespaces = None,
-    reload: Annotated[
-        bool, typer.Option("--reload", help="Read crib.yaml and the code again when they change, to develop.")
-    ] = False,
-    workers: Annotated[
-        str | None,
-        typer.Option(
-            "--workers", metavar="N|auto", help="Server processes behind the port. Without it: serve.workers, else 1."
-        ),
-    ] = None,
-    log_format: LogFormat = None,
-    task_after: Annotated[
-        float | None,
-        typer.Option("--task-after", min=0.0, help="Seconds after which an MCP call becomes a task. Without it: 10."),
-    ] = None,
-) -> None:
+async def serve(terminal: Terminal, options: ServeOptions) -> None:
     """Serve the crib over HTTP: API, MCP, console and agents.
 
     Until Ctrl-C or SIGTERM. SIGHUP reads crib.yaml again, and replaces the processes of --workers one after the other.
     Agents are there as AG-UI, AI SDK and A2A.
     """
-    _check_auth(auth, names_keys=bool(key_file or key_env))
-    check_root(allow_root)
-    config = configured(terminal)
+    options.check()
+    check_root(options.allow_root)
+    config = options.over(configured(terminal))
     place = ServerPlace.of_environment()
-    begin_log(terminal, log_format or config.log_format)
-    config = config._replace(
-        host=host or config.host,
-        port=config.port if port is None else port,
-        hosts=(*config.hosts, *(allow_host or ())),
-        origins=(*config.origins, *(allow_origin or ())),
-        keys=key_file or config.keys,
-        mcp=config.mcp if task_after is None else {**config.mcp, "task_after_s": task_after},
-    )
-    known = named_keys(config.keys if isinstance(config.keys, Path) else None, key_env)
+    begin_log(terminal, config.log_format)
+    known = named_keys(config.keys if isinstance(config.keys, Path) else None, options.key_env)
     with needs():
         import uvicorn  # noqa: F401 - a missing library is reported before anything starts
+    from toolcrib.cli.server_pool import process_count
 
-        from toolcrib.serve.origins import LOCAL
+    if place is None and (count := process_count(config.workers)) > 1:
+        await _serve_with_several(terminal, config, count, reload=options.reload)
+        return
+    await _serve_here(terminal, config, options, place, known)
+    if place is None:
+        terminal.say("Stopped listening.", "dim")
+
+
+async def _serve_here(
+    terminal: Terminal,
+    config: ServeConfig,
+    options: ServeOptions,
+    place: ServerPlace | None,
+    known: Mapping[str, Principal],
+) -> None:
+    """Serve in this process, alone or as one of a pool."""
     from toolcrib.cli.announcement import Announcement
     from toolcrib.cli.crib_choice import at_work
     from toolcrib.cli.reload import reloading
-    from toolcrib.cli.server_pool import process_count
     from toolcrib.toolkits.shell.protections import probe_protections
 
-    if place is None and (count := process_count(workers or config.workers)) > 1:
-        await _serve_with_several(terminal, config, count, reload=reload)
-        return
     cache: SourceCache = {}
     managed: list[ManagedSources] = []
     limits = None if place is None else place.shared_limits()
     async with (
         at_work(terminal.crib, serves=True, cache=cache, managed=managed, prepare=partial(_share, limits)) as crib,
-        reloading(crib, terminal.crib, cache, code=reload),
+        reloading(crib, terminal.crib, cache, code=options.reload),
     ):
-        guard, token = await _guard(crib, config, known, auth, insecure=insecure, no_token=no_token)
-        hosts = [*LOCAL, *config.hosts] if _is_local(config.host) or config.hosts else ["*"]
+        guard, token = await _guard(crib, config, options, known)
         async with _listeners(config, token, place) as (listeners, link):
             protections = await probe_protections()
             peers = None if place is None else _peers(place, listeners[1])
-            site = _site(crib, config, guard, hosts, namespace, protections, managed[0], peers, only_mcp=mcp)
+            site = _site(crib, config, guard, protections, managed[0], peers)
+            if options.mcp:
+                site.only_mcp()
+            else:
+                _mount_console(site)
             site.api.gate.together = limits
             await site.open()
             url = f"http://{_reached_at(config.host)}:{listeners[0].getsockname()[1]}"
             keys = guard is not None and token is None
             crib.accounts.serve_at(config.public_url or url)
-            announcement = Announcement(url, token, keys, mcp, protections)
+            announcement = Announcement(url, token, keys, options.mcp, protections)
             announces = place is None or place.announces
             await _serve(site, listeners, link, (lambda: announcement.say(terminal, site)) if announces else None)
-    if place is None:
-        terminal.say("Stopped listening.", "dim")
-
-
-def _check_auth(auth: str | None, *, names_keys: bool) -> None:
-    if auth not in (None, "off", "keys"):
-        raise CommandError(f"There is no --auth {auth}", "it is off or keys")
-    if auth == "off" and names_keys:
-        raise CommandError("With --auth off nobody is asked for a key", "leave --key-file and --key-env out, or --auth")
 
 
 async def _guard(
-    crib: Crib, config: ServeConfig, known: Mapping[str, Principal], auth: str | None, *, insecure: bool, no_token: bool
+    crib: Crib, config: ServeConfig, options: ServeOptions, known: Mapping[str, Principal]
 ) -> tuple[Guard | None, str | None]:
     """Return who decides whom to let in, and the start token where that is what they need."""
     from toolcrib.serve.start_token import StartToken
 
-    guard = None if auth == "off" else await server_guard(crib, config, known, required=auth == "keys")
-    if not _is_local(config.host) and guard is None and not insecure:
+    required, off = options.auth == "keys", options.auth == "off"
+    guard = None if off else await server_guard(crib, config, known, required=required)
+    if not _is_local(config.host) and guard is None and not options.insecure:
         advice = "make some with `toolcrib keys add OWNER`, or say --insecure if everybody there may call all tools"
         raise CommandError(f"{config.host} is open to other machines, and there are no keys", advice)
-    token = None if no_token or guard is not None else await _token(crib)
+    token = None if options.no_token or guard is not None else await _token(crib)
     return guard if token is None else StartToken(token), token
 
 
@@ -362,28 +296,24 @@ def configured(terminal: Terminal) -> ServeConfig:
     return hosting(path) if path.is_file() else ServeConfig()
 
 
-def _site(  # noqa: PLR0913 - what a site is put together of
+def _site(
     crib: Crib,
     config: ServeConfig,
     guard: Guard | None,
-    hosts: list[str],
-    namespace: Sequence[str] | None,
     protections: Protections,
     sources: ManagedSources,
     peers: McpPeers | None,
-    *,
-    only_mcp: bool,
 ) -> Site:
-    """Return the site with all endpoints, or the one for MCP clients alone."""
+    """Return the site with all endpoints."""
     from toolcrib.serve.http import Site
+    from toolcrib.serve.origins import LOCAL
 
-    settings = _settings(crib, namespace or config.namespaces, config.mcp)
-    site = Site(
+    return Site(
         crib,
         library=_shelf(crib),
-        mcp=settings,
+        mcp=_settings(crib, config.namespaces, config.mcp),
         guard=guard,
-        hosts=hosts,
+        hosts=[*LOCAL, *config.hosts] if _is_local(config.host) or config.hosts else ["*"],
         origins=config.origins,
         limits=config.bounds(),
         protections=protections._asdict(),
@@ -391,16 +321,16 @@ def _site(  # noqa: PLR0913 - what a site is put together of
         trace_url=config.trace_url,
         peers=peers,
     )
-    if only_mcp:
-        site.only_mcp()
-        return site
+
+
+def _mount_console(site: Site) -> None:
+    """Serve the console too, where it was built."""
     from toolcrib.console import console
 
     try:
         site.mount("/", console())
     except FileNotFoundError as error:  # a checkout whose console was not built
         log.info("%s", error)
-    return site
 
 
 async def _serve(

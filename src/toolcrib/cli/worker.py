@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from toolcrib.cli.root_permission import AllowRoot, check_root
-from toolcrib.cli.serve import LogFormat, begin_log, configured
+from toolcrib.cli.serve import begin_log, configured
+from toolcrib.cli.serve_options import LogFormat
 from toolcrib.cli.terminal import CommandError, Terminal
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from pathlib import Path
 from toolcrib import By, Session
 from toolcrib.cli.crib_choice import DEMO
 from toolcrib.cli.serve import serve
+from toolcrib.cli.serve_options import ServeOptions
 from toolcrib.cli.terminal import Choice, Terminal
 from toolcrib.crib import Crib
 from toolcrib.demo import crib
@@ -61,7 +62,8 @@ async def run(terminal: Terminal, folder: Path, port: int) -> None:
         )
     os.environ.pop("TOOLCRIB_TOKEN", None)
     os.environ["TOOLCRIB_DEMO"] = str(folder)
-    await serve(_Desk(folder, address, debug=terminal.debug), host="127.0.0.1", port=port, auth="off", allow_root=True)
+    options = ServeOptions(host="127.0.0.1", port=port, auth="off", allow_root=True)
+    await serve(_Desk(folder, address, debug=terminal.debug), options)
 
 
 def _free(port: int) -> int:

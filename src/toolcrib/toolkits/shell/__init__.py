@@ -37,6 +37,15 @@ _MISTAKES = [
     AntiPattern("is no folder", "cwd is a folder below the root, such as src."),
 ]
 
+_SHELL = {
+    "capabilities": ("exec:cmd:{command}",),
+    "examples": [Example({"command": "grep -rn TODO src | head -20"}, "Look for something")],
+}
+_RUN_COMMAND = {
+    "capabilities": ("exec:cmd:{argv}",),
+    "examples": [Example({"argv": ["wc", "-l", "notes.md"]}, "Count lines")],
+}
+
 Timeout = Annotated[int, Field(ge=1, le=600)]
 Folder = Annotated[str, Field(max_length=4096, json_schema_extra={"x-toolcrib-kind": "cwd"})]
 Argv = Annotated[list[str], Field(min_length=1, max_length=1000, json_schema_extra={"x-toolcrib-kind": "argv"})]
@@ -65,17 +74,10 @@ def tools(  # noqa: PLR0913 - the settings of the toolkit
     Raises:
         BadTool: a folder is not there.
     """
-    if not Path(root).is_dir() or os.path.realpath(root) == "/":
-        raise BadTool("shell", "root", f"there is no folder {os.fspath(root)}, or it is the whole system")
-    seen = tuple(os.path.realpath(path) for path in visible)
-    for path in seen:
-        if not Path(path).exists():
-            raise BadTool("shell", "visible", f"there is no {path}")
     if not isinstance(env, Mapping | None):
         raise BadTool("shell", "env", f"is a mapping of names to values, such as {{LANG: C.UTF-8}}, not {env!r}")
-    place = ProcessSandbox(
-        os.path.realpath(root), dict(env or {}), seen, network, memory, processes, file_bytes, allow_root
-    )
+    folder, seen = _folder(root), tuple(map(_visible, visible))
+    place = ProcessSandbox(folder, dict(env or {}), seen, network, memory, processes, file_bytes, allow_root)
     if allows_root(allow_root):
         hand_over(place.root)
     made = _Shell(place, disk_bytes)
@@ -87,27 +89,31 @@ def tools(  # noqa: PLR0913 - the settings of the toolkit
         "output_bytes": _OUTPUT,
         "anti_patterns": _MISTAKES,
     }
-    return kit(
-        "shell",
-        [
-            (
-                made.shell,
-                {
-                    **shared,
-                    "capabilities": ("exec:cmd:{command}",),
-                    "examples": [Example({"command": "grep -rn TODO src | head -20"}, "Look for something")],
-                },
-            ),
-            (
-                made.run_command,
-                {
-                    **shared,
-                    "capabilities": ("exec:cmd:{argv}",),
-                    "examples": [Example({"argv": ["wc", "-l", "notes.md"]}, "Count lines")],
-                },
-            ),
-        ],
-    )
+    return kit("shell", [(made.shell, {**shared, **_SHELL}), (made.run_command, {**shared, **_RUN_COMMAND})])
+
+
+def _folder(root: str | os.PathLike[str]) -> str:
+    """Return the real path of the folder that commands may write to.
+
+    Raises:
+        BadTool: it is not there, or is the whole system.
+    """
+    folder = os.path.realpath(root)
+    if not Path(root).is_dir() or folder == "/":
+        raise BadTool("shell", "root", f"there is no folder {os.fspath(root)}, or it is the whole system")
+    return folder
+
+
+def _visible(path: str | os.PathLike[str]) -> str:
+    """Return the real path of a file or folder that commands may read.
+
+    Raises:
+        BadTool: it is not there.
+    """
+    real = os.path.realpath(path)
+    if not Path(real).exists():
+        raise BadTool("shell", "visible", f"there is no {real}")
+    return real
 
 
 class _Shell:
