@@ -48,9 +48,12 @@ def _path(url: str) -> Path:
 def _written(url: str) -> Written:
     db = sqlite3.connect(_path(url))
     try:
-        found = db.execute("SELECT sql FROM sqlite_master WHERE tbl_name IN ('events', 'calls') AND sql IS NOT NULL")
+        found = db.execute(
+            "SELECT sql FROM sqlite_master WHERE tbl_name IN ('events', 'calls') AND type IN ('table', 'index')"
+            " AND sql IS NOT NULL"
+        )
         schema = [sql for (sql,) in found]
-        events = db.execute("SELECT key, at, call, kind, data, large FROM events ORDER BY key").fetchall()
+        events = db.execute("SELECT key, at, call, kind, data, large, crc FROM events ORDER BY key").fetchall()
         return Written(schema, events, db.execute("SELECT * FROM calls ORDER BY accepted_seq").fetchall())
     finally:
         db.close()
