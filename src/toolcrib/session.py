@@ -54,6 +54,7 @@ from toolcrib.tool import Tool, name_of
 from toolcrib.types import Answer, Call, Closed, Entry, Failure, Question, Result, Schedule, ScheduleEntry
 
 if TYPE_CHECKING:
+    from toolcrib._call.clearances import Clearance
     from toolcrib._session.origin_log import OriginLog
     from toolcrib.crib import Crib
 
@@ -105,6 +106,7 @@ class Session(Lists):
         self._cached_view: CatalogView | None = None
         self._version = -1
         self.opened: Mapping[str, Tool] = {}  # its tools by id and name, as of the last look
+        self.clearances: dict[str, Clearance] = {}
         self._model_names: dict[str, str] | None = None
         self._tool_lists: list[list[str]] = []  # as its log has them, those that had something new
         self._listed: set[str] = set()
@@ -142,18 +144,12 @@ class Session(Lists):
         """Return the tool with that id, unambiguous bare name, or name shown to a model."""
         if self._model_names is not None:
             name = self._model_names.get(name, name)
-        view = self._cached_view
-        if view is None or self._version != self.crib.catalog.version:
-            view = self._view
-        self.opened = view.names
-        return view.names.get(name)
+        self.opened = self._view.names
+        return self.opened.get(name)
 
     def sees(self, tool: Tool) -> bool:
         """True if exactly this tool is open to the session."""
-        view = self._cached_view
-        if view is None or self._version != self.crib.catalog.version:
-            view = self._view
-        return view.names.get(tool.id) is tool
+        return self._view.names.get(tool.id) is tool
 
     def model_tools(self) -> dict[str, Tool]:
         """Return the tools by the names that a model sees; a name never changes its meaning while the session lives."""
@@ -163,6 +159,7 @@ class Session(Lists):
             if tool.id not in ids:
                 known[name] = tool.id
                 ids[tool.id] = name
+                self.clearances.pop(name, None)
         offered = [tool for tool in self._view.tools if tool.metadata.get("offered", True)]
         return {ids[tool.id]: tool for tool in offered if not self.policy.hides(tool, self)}
 

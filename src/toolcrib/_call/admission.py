@@ -1,8 +1,8 @@
 """Whether a call may run: find, authorize, validate, decide, rate. The order is fixed, because it is security.
 
 `Admission.admit` is the only place that puts the stages in order. New calls, calls made by calls, calls that go on
-after an answer or a crash, `session.why` and `testing.run` all go through it. What a tool or a policy raises here is
-traced and ends this call alone.
+after an answer or a crash, `session.why` and `testing.run` all go through it; only what a plain call established is not
+asked again of those like it (`clearances`). What a tool or a policy raises here is traced and ends this call alone.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 from pydantic_core import ValidationError, to_json
 
+from toolcrib._call.clearances import clear
 from toolcrib._call.confirmation import changed_since_approved
 from toolcrib._call.failures import failure_of, masked, traced, unexpected
 from toolcrib._call.ports import AgentScope
@@ -45,8 +46,10 @@ secrets that they learn.
 """
 
 
-def _bound(request: CallRequest, tool: Tool) -> ToolBound:
+def _bound(request: CallRequest, tool: Tool) -> ToolBound | None:
     """Return what holds back the calls of a tool; one that another call of it made has that call's seat already."""
+    if not tool.serial and tool.upstream is None and tool.limits.concurrency is None:
+        return None
     if tool.id in request.origin.ancestors:
         return ToolBound(None, False, tool.upstream)
     return ToolBound(tool.limits.concurrency, tool.serial, tool.upstream)
@@ -96,10 +99,7 @@ class Admission:
         look = _Look(request, request.arguments, options.label)
         try:
             tool, desk = self._find(request)
-            timeout_s = tool.limits.timeout_s or self._limits.timeout_s
-            if options.timeout_s is not None or self.preset is not None:
-                timeout_s = self.timeout_s(request, tool)
-            look.tool, look.timeout_s = tool, timeout_s
+            look.tool, look.timeout_s = tool, self.timeout_s(request, tool)
             self._authorize(request, tool, desk)
             if history is not None and request.problem is None:
                 self._check_approvals(request, tool, history)
@@ -114,8 +114,7 @@ class Admission:
             if context is not None and (tool.validate is not None or not settled):
                 await self._look_further(look, tool, parsed, context, desk)
             verdict = self._decide(request, tool, parsed, desk)
-            repeats = request.session.loops is not None and options.by.kind != "agent"
-            if new and (repeats or tool.limits.rate is not None or self._rated):
+            if new:
                 await self._charge(request, tool, parsed)
         except _Refusal as refusal:
             return look.rejected(refusal)
@@ -123,9 +122,9 @@ class Admission:
         background = tool.background if options.background is None else options.background
         light = shown is None and options.key is None and not (background or secrets or look.label or options.label)
         plain = light and options is PLAIN and request.origin is TOP and not look.prepared_from
-        bounded = tool.serial or tool.upstream is not None or tool.limits.concurrency is not None
-        bound, how = _bound(request, tool) if bounded else None, (timeout_s, background, look.label)
-        return Admitted(request, tool, parsed, verdict, *how, shown, secrets, look.prepared_from, plain, light, bound)
+        how = look.timeout_s, background, look.label, shown, secrets, look.prepared_from
+        call = Admitted(request, tool, parsed, verdict, *how, plain, light, _bound(request, tool))
+        return clear(call) if plain and new and not self._rated else call
 
     async def charge(self, request: CallRequest, tool: Tool) -> Rejected | None:
         """Charge a call that was accepted without it to the rates; return why it may not run, if it may not."""

@@ -19,6 +19,7 @@ from toolcrib._call.admission import Admission
 from toolcrib._call.call_facts import NOBODY, Caller
 from toolcrib._call.cancellation import end_children
 from toolcrib._call.checks import CheckHost
+from toolcrib._call.clearances import cleared
 from toolcrib._call.confirmation import confirm
 from toolcrib._call.failures import failure_of
 from toolcrib._call.late_writes import LateWrites
@@ -124,7 +125,9 @@ class Pipeline:
 
     async def accept(self, request: CallRequest, caller: Caller = NOBODY) -> LiveCall:
         """Takes a new call through its admission; then it runs, queues, or waits for somebody."""
-        admission = await self._admit(request if self.spans is None else self.spans.stamped(request))
+        request, session = request if self.spans is None else self.spans.stamped(request), request.session
+        shut = session.closing or session.shut or self.stopping or self.scheduler.queued
+        admission = (not shut and cleared(request, self.limits.arguments_bytes)) or await self._admit(request)
         live = LiveCall(admission, caller) if caller.parent is None else LiveCall.child(admission, caller)
         if type(admission) is Rejected:  # `isinstance` takes four times as long for a Struct
             result = Result(failure=admission.failure, metadata=admission.metadata or {})
@@ -140,20 +143,16 @@ class Pipeline:
         elif self.scheduler.enter(live):
             self.start(live)
         else:
-            request.session.live[request.id] = live
+            session.live[request.id] = live
             self._put_first(live, lifecycle.new_row(live, "queued"), [lifecycle.accepted(live)])
         return live
 
     async def _admit(self, request: CallRequest) -> Admitted | Rejected:
         """Takes a request through the stages; a session may close meanwhile."""
-        session = request.session
-        closing = session.closing or session.shut or self.stopping or self.scheduler.queued
-        if closing and (rejected := self._turn_away(request)) is not None:
+        if (rejected := self._turn_away(request)) is not None:
             return rejected
         admission = await self.admission.admit(request, self.check_context, new=True)
-        if session.closing or session.shut or self.stopping or self.scheduler.queued:
-            return admission if type(admission) is Rejected else self._turn_away(request) or admission
-        return admission
+        return admission if type(admission) is Rejected else self._turn_away(request) or admission
 
     async def _place(self, live: LiveCall) -> bool:
         """Does what has to be done before a call may run here; False where that is nothing, or is done."""

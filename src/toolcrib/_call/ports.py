@@ -17,6 +17,7 @@ from toolcrib.types import Answer, Question, Result, Schedule
 
 if TYPE_CHECKING:
     from toolcrib._call.call_facts import Caller
+    from toolcrib._call.clearances import Clearance
     from toolcrib._call.history import History
     from toolcrib._call.host import CallHost
     from toolcrib._call.live_call import LiveCall
@@ -37,6 +38,7 @@ class SessionPort(Protocol):
     offers: tuple[str, ...]
     ceiling: tuple[str, ...] | None
     opened: Mapping[str, Tool]
+    clearances: dict[str, Clearance]
     pipeline: Pipeline
     state: State
     live: dict[str, LiveCall]
