@@ -977,6 +977,8 @@ ADAPTERS: dict[str, str] = {
     "adapters.key.2": "A tool sees the key of its call.",
     "adapters.wait.1": "A call that waits, itself or by a child, comes back with the question that is open now.",
     "adapters.wait.2": "Calls that are followed at once share one reader of the log.",
+    "adapters.run.1": "Calls go round in circles within one run of their framework.",
+    "adapters.run.2": "The log names the agent that the framework names.",
     "adapters.cancel.1": "Cancelling the framework's task stops the call.",
     "adapters.functions.1": "Tools as functions have signature and docstring; failures and waits are text.",
     "adapters.functions.2": "A guarded function passes through policy, approval, limits and log.",
@@ -1018,6 +1020,7 @@ ADAPTERS: dict[str, str] = {
     "adapters.install.2": "What is there stays, with a backup; uninstall leaves the bytes that were there.",
     "adapters.install.3": "Variables are passed on by name, values only with --values.",
     "adapters.install.4": "What does not start as the client starts it is not written.",
+    "adapters.install.5": "What a client starts takes no code from the folder it is started in.",
 }
 
 SCALE: dict[str, str] = {

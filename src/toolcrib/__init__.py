@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # type checkers take it as true; to import `typing` for it takes as long as the rest of a hook
 if TYPE_CHECKING:
     from toolcrib.context import Context, ThreadContext
     from toolcrib.crib import Crib
@@ -145,7 +145,7 @@ _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 if not TYPE_CHECKING:  # else any name of the package would pass as one that it has
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> object:
         if name not in _HOMES:
             raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
         value = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
@@ -162,7 +162,7 @@ class _Package(ModuleType):
     """
 
     @property
-    def tool(self) -> Any:
+    def tool(self) -> object:
         return importlib.import_module(_HOMES["tool"]).tool
 
     @tool.setter

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import sys
-from typing import TYPE_CHECKING
+
+from toolcrib import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -199,7 +199,8 @@ def _closed(event: HookEvent, problem: str) -> Judgement:
 
 def _start(path: Path) -> None:
     """Start the resident process of a crib, unless there is one; the next hook finds it."""
-    words = [sys.executable, "-m", "toolcrib", "guard", "generic", "--resident", "--crib", str(path)]
+    options = ["-E", "-P"] if sys.flags.ignore_environment else ["-P"]
+    words = [sys.executable, *options, "-m", "toolcrib", "guard", "generic", "--resident", "--crib", str(path)]
     null = subprocess.DEVNULL
     try:
         subprocess.Popen(words, stdin=null, stdout=null, stderr=null, start_new_session=True, cwd="/")

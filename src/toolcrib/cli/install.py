@@ -175,7 +175,7 @@ def _server_plan(one: ClientProgram, where: Target, wish: Wish) -> Plan:
 
 
 def _hook_plan(client: str, one: ClientProgram, where: Target, wish: Wish) -> Plan:
-    from toolcrib.cli.clients.catalog import hook_command
+    from toolcrib.cli.clients.catalog import MODULE, hook_command
 
     hooks = one.hooks
     if hooks is None:
@@ -185,7 +185,8 @@ def _hook_plan(client: str, one: ClientProgram, where: Target, wish: Wish) -> Pl
     if where.folder is None:
         raise CommandError("The guard needs a crib.yaml", "name its file: --crib /path/to/crib.yaml")
     path = _place(one, hooks.path, hooks.project, wish.project)
-    words = (sys.executable, "-m", "toolcrib", "guard", hooks.client, "--crib", where.crib)
+    # Nor is anything taken from where PYTHONPATH points: it may be the same folder, and the guard needs none.
+    words = (sys.executable, "-E", *MODULE, "guard", hooks.client, "--crib", where.crib)
     group = hooks.group(hook_command(sys.platform, words))
     writes: list[Write] = [((key,), value) for key, value in hooks.extra.items()]
     writes += [(("hooks", event, 0), group) for event in hooks.events]

@@ -6,11 +6,11 @@ user's own and closed to others, else it is not used.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import socket
 import stat
 import sys
+import zlib
 
 FOLDER = "TOOLCRIB_GUARD_FOLDER"
 """The variable that names the folder of the sockets; without it, one in the runtime folder of the user."""
@@ -82,9 +82,12 @@ def is_private(path: str) -> bool:
 
 
 def socket_path(crib: str, version: str) -> str:
-    """Return the socket of a crib: one for each file, version and Python."""
-    text = "\0".join((os.path.realpath(crib), version, sys.executable))
-    return f"{folder()}/guard-{hashlib.sha256(text.encode()).hexdigest()[:24]}.sock"
+    """Return the socket of a crib: one for each file, version and Python.
+
+    A checksum is enough, and loads no library: whoever answers there answers for the file of its own crib alone.
+    """
+    text = "\0".join((os.path.realpath(crib), sys.executable))
+    return f"{folder()}/guard-{version}-{zlib.crc32(os.fsencode(text)):08x}.sock"
 
 
 def relay(words: list[str]) -> int | None:

@@ -1,6 +1,7 @@
 """`toolcrib install` and `uninstall`, in home folders of their own."""
 
 import json
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -166,6 +167,40 @@ def test_a_server_starts_by_the_line_that_was_written(home: Home) -> None:
         env={"HOME": str(home.home), "TOOLCRIB_ALLOW_ROOT": "1"},
     )
     assert json.loads(done.stdout.splitlines()[0])["result"]["serverInfo"], done
+
+
+@requirement("adapters.install.5")
+def test_what_was_installed_takes_no_code_from_the_folder_that_it_is_started_in(home: Home, tmp_path: Path) -> None:
+    home.run("install", "claude-code", "--no-check")
+    home.run("install", "claude-code", "--guard", "--no-check")
+    [hook] = json.loads(home.path("claude-code", hooks=True).read_text())["hooks"]["PreToolUse"][0]["hooks"]
+    server = home.server("claude-code")
+    work = tmp_path / "work"
+    work.mkdir()
+    for name in ("toolcrib", "socket", "hashlib"):
+        (work / f"{name}.py").write_text("import os; os._exit(77)\n")
+    env = {"HOME": str(home.home), "TOOLCRIB_ALLOW_ROOT": "1", "TOOLCRIB_GUARD_RESIDENT": "0"}
+    hook_env = env | {"PYTHONPATH": "."}
+    started = {hook["command"]: hook_env, shlex.join([server["command"], *server["args"]]): env}
+    for line, variables in started.items():
+        done = subprocess.run(
+            ["sh", "-c", line], input="{}", capture_output=True, text=True, cwd=work, env=variables, check=False
+        )
+        assert done.returncode in (0, 2), (line, done)
+
+
+@requirement("adapters.install.2")
+@pytest.mark.parametrize("place", ["else/project/crib.yaml", "it's/project/crib.yaml"])
+def test_only_the_crib_that_is_named_is_taken_out(home: Home, tmp_path: Path, place: str) -> None:
+    other = tmp_path / place
+    other.parent.mkdir(parents=True)
+    other.write_text("store: memory\n")
+    path = home.path("claude-code", hooks=True)
+    home.run("install", "claude-code", "--guard", "--no-check", "--crib", str(other))
+    home.run("uninstall", "claude-code", "--crib", str(other.parent.parent.name + "/project/crib.yaml"))
+    assert path.exists()
+    home.run("uninstall", "claude-code", "--crib", str(other))
+    assert not path.exists()
 
 
 _INITIALIZE = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -139,6 +140,9 @@ _CURSOR_EVENTS = (
     "sessionEnd",
 )
 
+MODULE = ("-P", "-m", "toolcrib")
+"""How Python starts the command: without the folder that a client starts it in, where an agent may write."""
+
 CLIENTS: dict[str, ClientProgram] = {
     "claude-code": ClientProgram(
         "Claude Code",
@@ -237,7 +241,7 @@ CLIENTS: dict[str, ClientProgram] = {
 def is_ours(entry: Any, crib: str | None = None) -> bool:
     """True if an entry of a client starts a crib of Toolcrib; with `crib`, that one."""
     args = entry.get("args") if isinstance(entry, Mapping) else None
-    if not isinstance(args, list) or args[:3] != ["-m", "toolcrib", "mcp"]:
+    if not isinstance(args, list) or args[:4] != [*MODULE, "mcp"]:
         return False
     return crib is None or crib in args
 
@@ -249,15 +253,13 @@ def hook_command(system: str, words: Sequence[str]) -> str:
 
 def is_our_hook(group: Any, client: str, crib: str | None = None) -> bool:
     """True if an entry of an event runs the guard; with `crib`, that of one crib."""
+    own = f"toolcrib guard {client} --crib " + ("" if crib is None else hook_command(sys.platform, (crib,)) + " ")
     if not isinstance(group, Mapping):
         return False
     inner = group.get("hooks")
     hooks = inner if isinstance(inner, list) else [group]
     commands = [one.get("command") for one in hooks if isinstance(one, Mapping)]
-    return any(
-        isinstance(command, str) and f"toolcrib guard {client} --crib " in command and (crib is None or crib in command)
-        for command in commands
-    )
+    return any(isinstance(command, str) and own in f"{command} " for command in commands)
 
 
 def holds_ours(data: Any) -> bool:

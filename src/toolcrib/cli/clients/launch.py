@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toolcrib.cli.clients.catalog import Launch
+from toolcrib.cli.clients.catalog import MODULE, Launch
 from toolcrib.cli.terminal import Choice, CommandError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Target(NamedTuple):
 
     def launch(self, env: dict[str, str] | None = None, names: Iterable[str] = ()) -> Launch:
         """Return how it is started."""
-        args = ("-m", "toolcrib", "mcp", "--crib", self.crib)
+        args = (*MODULE, "mcp", "--crib", self.crib)
         return Launch(sys.executable, args, {**self.env, **(env or {})}, tuple(names))
 
 
