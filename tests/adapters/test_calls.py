@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -33,6 +34,12 @@ async def show_key(ctx: Context) -> str | None:
     return ctx.key
 
 
+@tool(read_only=True)
+async def show_nothing() -> list[str]:
+    """List the open orders."""
+    return []
+
+
 def wanted(name: str, *ids: str) -> FrameworkCall:
     return FrameworkCall("test", f"default.{name}", {}, ids)
 
@@ -58,6 +65,16 @@ async def test_a_tool_sees_the_key_of_its_call() -> None:
         call = wanted("show_key", "1")
         assert await make(session, call) == Result(call.key)
         assert (await session.call("show_key")).data is None
+
+
+@requirement("adapters.run.1")
+@pytest.mark.parametrize(("runs", "refused"), [(["r"] * 6, 2), (["r", "s"] * 3, 0), ([None] * 6, 0)])
+async def test_calls_go_round_in_circles_within_one_run(runs: list[str | None], refused: int) -> None:
+    async with Crib([show_nothing]) as crib:
+        session = await crib.open(owner="ada")
+        calls = [replace(wanted("show_nothing", str(number)), run=run) for number, run in enumerate(runs)]
+        results = [await make(session, call) for call in calls]
+        assert sum("Loop" in str(one) for one in results) == refused
 
 
 @requirement("adapters.wait.1")

@@ -70,6 +70,8 @@ class ClaudeAgent:
             tools, hooks = guard.guard(tools), guard.hooks
         elif crib is None and setting.asks:
             hooks = {"PreToolUse": [HookMatcher(hooks=[permission(approve, edited)])]}
+        elif setting.idle:
+            hooks = {name: [HookMatcher(hooks=[nothing])] for name in ("PreToolUse", "PostToolUse")}
         servers: Any = {"desk": create_sdk_mcp_server("desk", tools=tools)}
         if crib is not None and setting.out:
             servers = {"crib": claude_server(crib)}
@@ -92,6 +94,11 @@ def permission(approve: bool, edited: dict[str, Any] | None) -> Callable[..., Aw
         return {"hookSpecificOutput": output | ({"updatedInput": edited} if edited else {})}
 
     return before
+
+
+async def nothing(data: Any, tool_use_id: str | None, context: Any) -> Any:
+    """A hook that does nothing."""
+    return {}
 
 
 def native(function: Any) -> SdkMcpTool[Any]:

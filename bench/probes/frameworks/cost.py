@@ -21,7 +21,9 @@ from toolcrib.adapters.calls import FrameworkCall, make
 from toolcrib.adapters.handlers import Handler, guarded_tool, pass_through
 
 CALLS = 15
-ROUNDS = 40
+ROUNDS, LONG_S = 30, 40.0
+"""How many rounds of turns there are at least, and for how long: the quickest of many is the least disturbed."""
+
 SHARED = "shared"
 """The part that all adapters share, without a framework."""
 
@@ -53,15 +55,16 @@ async def timed(work: Callable[[], Awaitable[Any]]) -> float:
 
 
 def framework_turn(name: str, way: str) -> Turn:
-    """Return a turn of an agent: `bare`, `round` (its own tools pass through a crib) or `out` (tools of a crib)."""
-    probe = Probe(name, is_bare=way == "bare")
+    """Return a turn of an agent: `bare`, `idle` (a hook of the framework that does nothing), `round` or `out`."""
+    probe = Probe(name, is_bare=way in ("bare", "idle"))
 
     async def turn(calls: int) -> float:
         with tempfile.TemporaryDirectory() as folder:
             os.environ["PROBE_FOLDER"] = folder
             wanted = [("add", {"cents": number}) for number in range(calls)]
-            if way == "bare":
-                return await timed(lambda: probe.driver(Setting(Path(folder), (add,), keeps=False)).start(*wanted))
+            if probe.is_bare:
+                bare = Setting(Path(folder), (add,), keeps=False, idle=way == "idle")
+                return await timed(lambda: probe.driver(bare).start(*wanted))
             async with Crib([tool(add)] if way == "out" else probe._guarded((add,))) as crib:
                 session = await crib.open(owner="ada")
                 setting = Setting(Path(folder), (add,), session=session, out=way == "out", keeps=False)
@@ -82,7 +85,7 @@ def shared_turn(way: str) -> Turn:
                 for number in range(calls):
                     arguments = {"cents": number}
                     wanted = FrameworkCall("bench", "default.pause", arguments, ("thread", number), None, str(number))
-                    if way == "bare":
+                    if way in ("bare", "idle"):
                         await pause(**arguments)
                     elif way == "out":
                         await make(session, wanted)
@@ -97,10 +100,11 @@ def shared_turn(way: str) -> Turn:
 async def measure(name: str) -> dict[str, float]:
     """Return the microseconds of CPU that one call takes, by the way it is made; the quickest turn of each counts."""
     make_turn = shared_turn if name == SHARED else lambda way: framework_turn(name, way)
-    ways = {way: make_turn(way) for way in ("bare", "round", "out")}
+    ways = {way: make_turn(way) for way in ("bare", "idle", "round", "out")}
     ones: dict[str, list[float]] = {way: [] for way in ways}
     many: dict[str, list[float]] = {way: [] for way in ways}
-    for _ in range(ROUNDS):
+    end = time.monotonic() + LONG_S
+    while len(ones["bare"]) < ROUNDS or time.monotonic() < end:
         for way, turn in ways.items():
             ones[way].append(await turn(1))
             many[way].append(await turn(1 + CALLS))

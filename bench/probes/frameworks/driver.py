@@ -21,8 +21,8 @@ class Turn(NamedTuple):
 class Setting:
     """A probe's agent: its tools, whether they have to be approved, and the session where there is a crib.
 
-    With `out` the tools are those of the crib; else the framework's own pass through it. Without `keeps` the framework
-    need not keep its state.
+    With `out` the tools are those of the crib; else the framework's own pass through it. With `idle` they pass through
+    a hook of the framework that does nothing. Without `keeps` the framework need not keep its state.
     """
 
     folder: Path
@@ -32,6 +32,7 @@ class Setting:
     out: bool = False
     timeout_s: float | None = None
     keeps: bool = True
+    idle: bool = False
 
 
 class Driver(Protocol):

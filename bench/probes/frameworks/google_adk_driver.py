@@ -8,7 +8,9 @@ from typing import Any
 from google.adk.agents import LlmAgent
 from google.adk.apps import App
 from google.adk.models import BaseLlm, LlmRequest, LlmResponse
+from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
+from google.adk.sessions import InMemorySessionService
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.adk.tools.function_tool import FunctionTool
 from google.genai import types
@@ -45,7 +47,8 @@ class GoogleADK:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.kept = setting.folder / "confirmation"
-        self.service = SqliteSessionService(str(setting.folder / "sessions.db"))
+        kept = setting.folder / "sessions.db"
+        self.service: Any = SqliteSessionService(str(kept)) if setting.keeps else InMemorySessionService()
 
     async def start(self, *calls: tuple[str, dict[str, Any]]) -> Turn:
         await self.service.create_session(**PLACE)
@@ -78,5 +81,14 @@ class GoogleADK:
             tools = [AdkToolset(session)]
         elif session is not None:
             plugins = [CribPlugin(session)]
+        elif setting.idle:
+            plugins = [Idle(name="idle")]
         agent = LlmAgent(name="desk", model=Scripted(model="scripted", calls=calls), tools=tools)
         return App(name="probe", root_agent=agent, plugins=plugins)
+
+
+class Idle(BasePlugin):
+    """Runs each tool itself, and does nothing else."""
+
+    async def before_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any) -> Any:
+        return {"result": await tool.run_async(args=tool_args, tool_context=tool_context)}

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
 from langchain.agents import create_agent
-from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import StructuredTool
@@ -65,7 +65,16 @@ class LangGraph:
         session = self.setting.session
         if session is not None:
             return [] if self.setting.out else [CribMiddleware(session)]
+        if self.setting.idle:
+            return [Idle()]
         return [HumanInTheLoopMiddleware({"charge": True})] if self.setting.asks else []
+
+
+class Idle(AgentMiddleware[Any, Any]):
+    """Does nothing round each tool."""
+
+    async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
+        return await handler(request)
 
 
 def native(function: Any) -> StructuredTool:

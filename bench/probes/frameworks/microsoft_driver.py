@@ -12,6 +12,7 @@ from agent_framework import (
     ChatResponse,
     Content,
     FunctionInvocationLayer,
+    FunctionMiddleware,
     InMemoryHistoryProvider,
     Message,
     tool,
@@ -79,6 +80,8 @@ class Microsoft:
         if crib is not None and setting.out:
             tools = microsoft_tools(crib)
         middleware: list[Any] = [] if crib is None else [CribFunctionMiddleware(crib)]
+        if setting.idle:
+            middleware = [Idle()]
         return Agent(
             Scripted(calls),
             tools=tools,
@@ -86,3 +89,10 @@ class Microsoft:
             context_providers=[InMemoryHistoryProvider()],
             name="desk",
         )
+
+
+class Idle(FunctionMiddleware):
+    """Does nothing round each function."""
+
+    async def process(self, context: Any, call_next: Any) -> None:
+        await call_next()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import json
 from collections.abc import AsyncIterator
 from typing import Any
 
-from agents import Agent, Model, ModelResponse, RunConfig, Runner, RunState, Usage, function_tool
+from agents import Agent, FunctionTool, Model, ModelResponse, RunConfig, Runner, RunState, Usage, function_tool
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
 from bench.probes.frameworks.driver import Setting, Turn
@@ -77,4 +78,18 @@ class OpenAIAgents:
             )
             for one in setting.functions
         ]
+        if setting.idle:
+            own = [*map(_idle, own)]
         return Agent("desk", model=Scripted(calls), tools=[*(own if session is None else guard_tools(session, own))])
+
+
+def _idle(tool: FunctionTool) -> FunctionTool:
+    """Return a tool in a wrapper that does nothing and asks for nothing."""
+
+    async def invoke(context: Any, arguments: str) -> Any:
+        return await tool.on_invoke_tool(context, arguments)
+
+    async def needs_approval(context: Any, arguments: dict[str, Any], call: str) -> bool:
+        return False
+
+    return dataclasses.replace(tool, on_invoke_tool=invoke, needs_approval=needs_approval)

@@ -13,6 +13,7 @@ from pydantic_ai import (
     ToolApproved,
     UsageLimits,
 )
+from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ModelMessage, ModelResponse, RetryPromptPart, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
@@ -63,7 +64,15 @@ class PydanticAI:
             return Agent(model, output_type=output, toolsets=[CribToolset(session)])
         asks = setting.asks and session is None
         tools = [Tool(one, requires_approval=asks, timeout=setting.timeout_s) for one in setting.functions]
-        return Agent(model, output_type=output, tools=tools, capabilities=[CribCapability(session)] if session else [])
+        capabilities: Any = [CribCapability(session)] if session else [Idle()] if setting.idle else []
+        return Agent(model, output_type=output, tools=tools, capabilities=capabilities)
+
+
+class Idle(AbstractCapability[Any]):
+    """Does nothing round each tool."""
+
+    async def wrap_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
+        return await handler(args)
 
 
 def _text(part: ToolReturnPart | RetryPromptPart) -> str:

@@ -43,6 +43,9 @@ class CallOptions(msgspec.Struct, frozen=True):
     wake: Wake | None = None
     turn: str | None = None
     run: Any = None
+    foreign_run: str = ""
+    """The run of an agent that is not the crib's own, in which calls that go round in circles are looked for."""
+
     agent: str | None = None
     timeout_s: float | None = None
     cancel_on_disconnect: bool = False

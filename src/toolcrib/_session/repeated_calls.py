@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from msgspec.json import encode
 
 from toolcrib._call.live_call import LiveCall
-from toolcrib._call.request import CallRequest
+from toolcrib._call.request import CallOptions, CallRequest
 from toolcrib.policy import Verdict
 from toolcrib.store.codec import canonical
 from toolcrib.tool import Tool
@@ -139,7 +139,7 @@ class RepeatedCalls:
 
     def warned(self, live: LiveCall, result: Result) -> Result:
         """The result of an agent's call, with a hint from the third equal one on."""
-        run, tool = self._runs.get(live.admission.request.options.run or ""), live.admission.tool
+        run, tool = self._runs.get(_run(live.admission.request.options)), live.admission.tool
         if tool is None or run is None or len(run.past) < WARN - 1:
             return result
         return self._hinted(live, result, tool, run)
@@ -158,10 +158,11 @@ class RepeatedCalls:
         if options.by.kind != "agent":
             self._note_failures(live, result)
         elif result.failure is None or _told(result) or _is_refused(live):
-            run, call = self._runs.pop(options.run or "", None) or RunHistory(), self._signature(live)
+            name, call = _run(options), self._signature(live)
+            run = self._runs.pop(name, None) or RunHistory()
             ran = result.failure is None or not _is_refused(live)
             failed = result.failure is not None and _failed(result)
-            self._runs[options.run or ""] = run.note(call, _outcome(result), failed) if ran else run.note_refused(call)
+            self._runs[name] = run.note(call, _outcome(result), failed) if ran else run.note_refused(call)
             if len(self._runs) > RUNS:
                 del self._runs[next(iter(self._runs))]
         return bool(self._rows or self._runs)
@@ -184,7 +185,7 @@ class RepeatedCalls:
     def verdict(self, request: CallRequest, tool: Tool, arguments: bytes) -> Verdict | None:
         """A refusal of a call that came in vain too often."""
         if request.options.by.kind == "agent":
-            run = self._runs.get(request.options.run or "")
+            run = self._runs.get(_run(request.options))
             return None if run is None else run.verdict(tool.name, signature(tool.id, arguments), tool.limits.repeat)
         row = self._open_row(request, tool, arguments)
         if row is None or self.wait(request, tool, arguments) <= 0:
@@ -214,6 +215,11 @@ class RepeatedCalls:
         if call.tool is not None and call.parsed is not None:
             return signature(call.tool.id, call.parsed.json)
         return signature(call.tool_id or live.name, call.arguments)
+
+
+def _run(options: CallOptions) -> str:
+    """The run whose calls are looked at together; those of agents that name none are one."""
+    return options.run or options.foreign_run
 
 
 @lru_cache(16)

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from toolcrib._call.request import CallOptions, CallRequest
 from toolcrib.adapters.alarm import alarm_of
 from toolcrib.adapters.feed import Feed, following
 from toolcrib.events import Event
@@ -60,7 +61,10 @@ async def session_for(choice: SessionChoice, conversation: str | None) -> Sessio
 
 @dataclass(frozen=True, slots=True)
 class FrameworkCall:
-    """One call that a framework makes: the ids that name it there, and who makes it."""
+    """One call that a framework makes: the ids that name it there, and who makes it.
+
+    `turn` is the reply of the model that it stands in, and `run` what came of one message to the agent.
+    """
 
     framework: str
     tool: str
@@ -69,6 +73,7 @@ class FrameworkCall:
     agent: str | None = None
     turn: str | None = None
     provider_id: str | None = None
+    run: str | None = None
 
     @property
     def key(self) -> str:
@@ -113,15 +118,7 @@ async def make(
 
     Whoever cancels this stops the call.
     """
-    agent = wanted.agent or wanted.framework
-    options = {
-        "key": key or wanted.key,
-        "by": By("agent", agent),
-        "agent": agent,
-        "turn": wanted.turn,
-        "provider_id": wanted.provider_id,
-    }
-    live = await session._submit(session._request(wanted.tool, wanted.arguments, options))
+    live = await session._submit(_request(session, wanted, key or wanted.key))
     call = live.id if live.row is None else live.row.id
     try:
         if call == live.id:
@@ -135,6 +132,26 @@ async def make(
     except asyncio.CancelledError:
         await asyncio.shield(session.cancel(call))
         raise
+
+
+def asks(session: Session, wanted: FrameworkCall) -> bool:
+    """Return whether the policy asks somebody about a call that is not made yet."""
+    admission = session.pipeline.admission.explain(_request(session, wanted, wanted.key))
+    return admission.verdict is not None and admission.verdict.effect == "ask"
+
+
+def _request(session: Session, wanted: FrameworkCall, key: str) -> CallRequest:
+    """The call as the session takes it; one of which no run is known is a run of its own."""
+    agent = wanted.agent or wanted.framework
+    options = CallOptions(
+        by=By("agent", agent),
+        provider_id=wanted.provider_id,
+        key=key,
+        turn=wanted.turn,
+        foreign_run=wanted.run or key,
+        agent=agent,
+    )
+    return session._request(wanted.tool, wanted.arguments, options)
 
 
 async def follow(session: Session, call: str, watch: Watch | None = None) -> Result | WaitingCall:

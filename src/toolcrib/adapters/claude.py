@@ -117,7 +117,10 @@ class CribHooks:
         session = await session_for(self._session, data["session_id"])
         use = tool_use_id or data.get("tool_use_id")
         ids = (data["session_id"], use)
-        wanted = FrameworkCall(FRAMEWORK, name, dict(data["tool_input"]), ids, self._agent, None, use)
+        agent = self._agent or data.get("agent_type")
+        wanted = FrameworkCall(
+            FRAMEWORK, name, dict(data["tool_input"]), ids, agent, provider_id=use, run=data.get("prompt_id")
+        )
         running = _RunningCall(name)
         outcome = await running.begin(session, wanted)
         if outcome is None:

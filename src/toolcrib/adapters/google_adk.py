@@ -106,11 +106,9 @@ class CribPlugin(BasePlugin):
 
 
 def _wanted(context: ToolContext, tool: str, arguments: Mapping[str, Any], agent: str | None) -> FrameworkCall:
-    ids = (context.session.id, context.function_call_id)
-    turn = context.invocation_id
-    return FrameworkCall(
-        FRAMEWORK, tool, dict(arguments), ids, agent or context.agent_name, turn, context.function_call_id
-    )
+    session, call = context.session, context.function_call_id
+    who, run = agent or context.agent_name, context.invocation_id
+    return FrameworkCall(FRAMEWORK, tool, dict(arguments), (session.id, call), who, None, call, run)
 
 
 def _response(context: ToolContext, outcome: Result | WaitingCall) -> dict[str, Any]:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextvars import ContextVar
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from langchain.agents.middleware.types import AgentMiddleware
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from langgraph.errors import GraphBubbleUp
@@ -25,6 +24,7 @@ from langgraph.types import Command, interrupt
 
 from toolcrib.adapters.calls import FrameworkCall, SessionChoice, WaitingCall, Watch, make, new_key, session_for
 from toolcrib.adapters.handlers import Handler, guarded_tool, pass_through
+from toolcrib.adapters.threads import wait
 from toolcrib.errors import Refused, ToolFailure
 from toolcrib.session import Session
 from toolcrib.tool import Tool
@@ -34,16 +34,6 @@ FRAMEWORK = "langgraph"
 
 ToolReply: TypeAlias = "ToolMessage | Command[Any]"
 Outcome: TypeAlias = "Result | WaitingCall"
-
-T = TypeVar("T")
-
-PATIENCE_S = 10.0
-"""How long the event loop of the crib may be busy before an agent in a thread takes it as blocked."""
-
-BLOCKED = (
-    "An agent that is invoked without await needs a thread beside the event loop of the crib: make the middleware "
-    "where the crib runs, and call `await asyncio.to_thread(agent.invoke, ...)`, or use `await agent.ainvoke(...)`."
-)
 
 _call_id: ContextVar[str | None] = ContextVar("toolcrib_langchain_call", default=None)
 
@@ -69,7 +59,8 @@ def _outward(session: Session, name: str, tool: Tool, agent: str | None) -> Base
         """Wait for the result of the call, as content for the model and data for the program."""
         place: Mapping[str, Any] = config.get("configurable") or {}
         call_id, thread = _call_id.get(), place.get("thread_id")
-        wanted = FrameworkCall(FRAMEWORK, tool.id, arguments, (thread, place.get("__pregel_task_id"), call_id), agent)
+        ids = (thread, place.get("__pregel_task_id"), call_id)
+        wanted = FrameworkCall(FRAMEWORK, tool.id, arguments, ids, agent or _agent(config))
         key = wanted.key if thread is not None and call_id is not None else new_key()
         result = await _decided(lambda: make(session, wanted, key), session, None)
         if result.failure is not None:
@@ -137,25 +128,24 @@ class CribMiddleware(AgentMiddleware[Any, Any]):
             RuntimeError: the event loop of the crib is blocked, most likely by this agent.
         """
         loop = self._loop
-        if loop is None:
-            raise RuntimeError(BLOCKED)
         context = contextvars.copy_context()
 
         async def threaded(changed: ToolCallRequest) -> ToolReply:
             return await asyncio.to_thread(context.copy().run, handler, changed)
 
         body, wanted = _Body(request, threaded), self._wanted(request)
-        session = _wait(loop, lambda: session_for(self._session, _thread(request)))
+        session = wait(loop, lambda: session_for(self._session, _thread(request)))
         pass_once = _passing(session, wanted, body, None)
-        while isinstance(outcome := _wait(loop, pass_once), WaitingCall):
+        while isinstance(outcome := wait(loop, pass_once), WaitingCall):
             answer = partial(_answer, session, outcome, interrupt(outcome.payload()), self._actor)
-            _wait(loop, answer)
+            wait(loop, answer)
         return _reply(request, body, outcome)
 
     def _wanted(self, request: ToolCallRequest) -> FrameworkCall:
-        call, turn = request.tool_call, _turn(request)
-        ids = (_thread(request), turn, call["id"])
-        return FrameworkCall(FRAMEWORK, call["name"], call["args"], ids, self._agent, turn, call["id"])
+        call = request.tool_call
+        turn, run = _turn_and_run(request)
+        ids, agent = (_thread(request), turn, call["id"]), self._agent or _agent(_config(request))
+        return FrameworkCall(FRAMEWORK, call["name"], call["args"], ids, agent, turn, call["id"], run)
 
 
 class _Body:
@@ -220,20 +210,31 @@ def _reply(request: ToolCallRequest, body: _Body, result: Result) -> ToolReply:
     return ToolMessage(content=content, tool_call_id=call["id"] or "", name=call["name"], status=status)
 
 
+def _config(request: ToolCallRequest) -> RunnableConfig:
+    return request.runtime.config if request.runtime else {}
+
+
 def _thread(request: ToolCallRequest) -> str | None:
-    place: Mapping[str, Any] = request.runtime.config.get("configurable") or {} if request.runtime else {}
+    place: Mapping[str, Any] = _config(request).get("configurable") or {}
     return place.get("thread_id")
 
 
-def _turn(request: ToolCallRequest) -> str | None:
-    """The id of the model's message that holds the call."""
-    state = request.state
+def _agent(config: RunnableConfig) -> str | None:
+    """The name that the agent was created with."""
+    return (config.get("metadata") or {}).get("lc_agent_name")
+
+
+def _turn_and_run(request: ToolCallRequest) -> tuple[str | None, str | None]:
+    """The ids of the model's message that holds the call, and of the last message of the user before it."""
+    state, turn = request.state, None
     messages = state.get("messages", ()) if isinstance(state, Mapping) else getattr(state, "messages", state)
-    for message in reversed(list(messages or ())):
+    for message in reversed(messages or ()):
+        if isinstance(message, HumanMessage):
+            return turn, message.id
         calls = getattr(message, "tool_calls", None) or ()
-        if any(call.get("id") == request.tool_call["id"] for call in calls):
-            return getattr(message, "id", None)
-    return None
+        if turn is None and any(call.get("id") == request.tool_call["id"] for call in calls):
+            turn = message.id
+    return turn, None
 
 
 def _writer(request: ToolCallRequest) -> Watch | None:
@@ -245,12 +246,3 @@ def _writer(request: ToolCallRequest) -> Watch | None:
         write({"toolcrib": {"kind": event.kind, "call": event.call, **event.fields}})
 
     return watch
-
-
-def _wait(loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """What comes of something that the loop of the crib does, for a thread beside it."""
-    answers = threading.Event()
-    loop.call_soon_threadsafe(answers.set)
-    if not answers.wait(PATIENCE_S):  # it waits for this very agent
-        raise RuntimeError(BLOCKED)
-    return asyncio.run_coroutine_threadsafe(work(), loop).result()

@@ -17,10 +17,9 @@ from agents import FunctionTool, RunContextWrapper
 from agents.tool import set_function_tool_failure_error_function
 from agents.tool_context import ToolContext
 
-from toolcrib.adapters.calls import FrameworkCall, WaitingCall, make
+from toolcrib.adapters.calls import FrameworkCall, WaitingCall, asks, make
 from toolcrib.adapters.functions import shown
 from toolcrib.adapters.handlers import Handler, guarded_tool, pass_through
-from toolcrib.errors import Refused
 from toolcrib.session import Session
 from toolcrib.tool import Tool
 from toolcrib.types import Result
@@ -102,12 +101,8 @@ class _BoundTool:
 
     async def needs_approval(self, context: RunContextWrapper[Any], arguments: dict[str, Any], call: str) -> bool:
         """Return whether somebody has to be asked, and put the question where people answer it."""
-        try:
-            if self.session.why(self.tool, arguments).verdict.effect != "ask":
-                return False
-        except Refused:
-            return False  # the call itself tells the model why
-        return isinstance(await make(self.session, self.wanted(context, arguments, call)), WaitingCall)
+        wanted = self.wanted(context, arguments, call)
+        return asks(self.session, wanted) and isinstance(await make(self.session, wanted), WaitingCall)
 
 
 def _parsed(arguments: str) -> Any:

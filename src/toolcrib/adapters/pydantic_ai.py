@@ -133,7 +133,7 @@ def _wanted(
 ) -> FrameworkCall:
     turn = _turn(ctx, call)
     name = agent or (None if ctx.agent is None else ctx.agent.name)
-    return FrameworkCall(FRAMEWORK, tool, arguments, (ctx.conversation_id, turn, call), name, turn, call)
+    return FrameworkCall(FRAMEWORK, tool, arguments, (ctx.conversation_id, turn, call), name, turn, call, ctx.run_id)
 
 
 def _turn(ctx: RunContext[Any], call: str | None) -> str | None:

@@ -94,13 +94,14 @@ async def test_a_body_that_no_hook_judged_is_refused(bank: Bank) -> None:
         assert bank.paid == []
 
 
-@requirement("adapters.claude.2")
+@requirement("adapters.claude.2", "adapters.run.2")
 async def test_a_tool_of_claude_code_is_a_call_between_two_hooks() -> None:
     bash = {"name": "Bash", "input_schema": {"type": "object", "properties": {"command": {"type": "string"}}}}
     async with Crib(guarded_tools([bash])) as crib:
         session = await crib.open("probe", owner="ada")
         hooks = CribHooks(session)
         data = {"session_id": "s", "tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": "toolu_1"}
+        data["agent_type"] = "reviewer"
         answer = await hooks.before(data | {"hook_event_name": "PreToolUse"}, "toolu_1", None)
         assert answer["hookSpecificOutput"]["permissionDecision"] == "allow"
         response = {"hook_event_name": "PostToolUse", "tool_response": {"stdout": "a.txt"}}
@@ -108,6 +109,8 @@ async def test_a_tool_of_claude_code_is_a_call_between_two_hooks() -> None:
         [entry] = await session.completed()
         assert entry.result is not None
         assert entry.result.data == {"stdout": "a.txt"}
+        [accepted] = [event async for event in session.events(follow=False) if event.kind == "accepted"]
+        assert accepted.fields["agent"] == "reviewer"
         again = await hooks.before(data | {"hook_event_name": "PreToolUse"}, "toolu_1", None)
         assert again["hookSpecificOutput"]["permissionDecision"] == "deny"
 

@@ -14,7 +14,7 @@ from google.adk.runners import InMemoryRunner
 from google.genai import types
 
 from tests.requirements import requirement
-from toolcrib import Crib
+from toolcrib import Crib, CribLimits
 from toolcrib.adapters.google_adk import AdkToolset, CribPlugin, guarded_tools
 
 pytestmark = pytest.mark.filterwarnings("default")
@@ -23,19 +23,21 @@ CONFIRMATION = "adk_request_confirmation"
 
 
 class Scripted(BaseLlm):
-    """Call `refund` once, then say what came back."""
+    """Call `refund`, then say what came back."""
 
     arguments: dict[str, Any]
+    calls: int = 1
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
         parts = llm_request.contents[-1].parts or []
         responses = [part.function_response for part in parts if part.function_response]
-        if responses:
+        made = sum(part.function_response is not None for one in llm_request.contents for part in one.parts or [])
+        if made >= self.calls:
             said = types.Part(text=str(responses[-1].response))
         else:
-            call = types.FunctionCall(id="call-1", name="refund", args={"order": "A-7", **self.arguments})
+            call = types.FunctionCall(id=f"call-{made + 1}", name="refund", args={"order": "A-7", **self.arguments})
             said = types.Part(function_call=call)
         yield LlmResponse(content=types.Content(role="model", parts=[said]))
 
@@ -60,8 +62,9 @@ class Bank:
 class Desk:
     """An agent and one conversation with it."""
 
-    def __init__(self, tools: list[Any], plugins: list[Any], **arguments: Any) -> None:
-        agent = LlmAgent(name="desk", model=Scripted(model="scripted", arguments=arguments), tools=tools)
+    def __init__(self, tools: list[Any], plugins: list[Any], *, calls: int = 1, **arguments: Any) -> None:
+        model = Scripted(model="scripted", arguments=arguments, calls=calls)
+        agent = LlmAgent(name="desk", model=model, tools=tools)
         self.runner = InMemoryRunner(app=App(name="shop", root_agent=agent, plugins=plugins))
         self.confirmation: Any = None
 
@@ -112,6 +115,14 @@ async def test_calls_of_an_agents_own_tools_pass_through_the_crib(bank: Bank) ->
         session = await crib.open(owner="ada")
         assert "not_found" in await Desk([bank.tool()], [CribPlugin(session)], cents=6).ask()
         assert bank.paid == [5]
+
+
+@requirement("adapters.google-adk.2")
+async def test_a_long_run_makes_more_calls_than_a_turn_of_its_model_may(bank: Bank) -> None:
+    async with Crib(guarded_tools([bank.tool()]), limits=CribLimits(per_turn=1)) as crib:
+        desk = Desk([bank.tool()], [CribPlugin(await crib.open(owner="ada"))], calls=2, cents=5)
+        assert await desk.ask() == "{'order': 'A-7'}"
+        assert bank.paid == [5, 5]
 
 
 @requirement("adapters.google-adk.3")

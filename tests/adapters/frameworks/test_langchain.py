@@ -83,13 +83,13 @@ async def test_a_failure_of_a_tool_of_a_crib_is_an_error_for_the_model() -> None
         assert "invalid_arguments" in message.content
 
 
-@requirement("adapters.langchain.2")
+@requirement("adapters.langchain.2", "adapters.run.2")
 async def test_calls_of_an_agents_own_tools_pass_through_the_crib(bank: Bank) -> None:
     refund = bank.tool()
     async with Crib(guarded_tools([refund])) as crib:
         session = await crib.open(owner="ada")
         agent = create_agent(
-            model(refund_of(5), refund_of(-1)), [refund], middleware=[CribMiddleware(session, agent="desk")]
+            model(refund_of(5), refund_of(-1)), [refund], middleware=[CribMiddleware(session)], name="desk"
         )
         end = await agent.ainvoke(START, THREAD)
         assert bank.paid == [5]
@@ -158,7 +158,7 @@ async def test_an_agent_in_a_thread_of_its_own_passes_through_too(bank: Bank) ->
 async def test_an_agent_that_blocks_the_loop_of_the_crib_is_told_so(
     bank: Bank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolcrib.adapters.langchain.PATIENCE_S", 0.1)
+    monkeypatch.setattr("toolcrib.adapters.threads.PATIENCE_S", 0.1)
     refund = bank.tool()
     async with Crib(guarded_tools([refund])) as crib:
         session = await crib.open(owner="ada")

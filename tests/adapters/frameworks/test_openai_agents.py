@@ -143,6 +143,17 @@ async def test_a_call_that_waits_interrupts_the_run_and_runs_once_it_is_approved
         assert bank.paid == [4]
 
 
+@requirement("adapters.openai-agents.3")
+@pytest.mark.parametrize("direction", ["out", "round"])
+async def test_a_call_that_asks_by_the_origins_of_its_values_interrupts_the_run(bank: Bank, direction: str) -> None:
+    tools = [bank.function()] if direction == "out" else guarded_tools([bank.tool()])
+    async with Crib(tools, policy={"preset": "developer", "rules": [{"ask": "refund(order from nowhere)"}]}) as crib:
+        session = await crib.open(owner="ada")
+        run = await Runner.run(agent_of(session, bank, direction), "Refund.", run_config=QUIET)
+        assert len(run.interruptions) == 1
+        assert bank.paid == []
+
+
 @requirement("adapters.pages.1")
 @pytest.mark.process
 def test_the_program_of_the_page_runs() -> None:
