@@ -16,7 +16,7 @@ from toolcrib._call.host import CallHost
 from toolcrib._call.lifecycle import waits_for_children
 from toolcrib._call.live_call import LiveCall
 from toolcrib._call.remote import ENDED, RemoteResults
-from toolcrib._call.request import PLAIN, TOP, CallOptions, CallRequest, Origin
+from toolcrib._call.request import PLAIN, TOP, CallOptions, CallRequest, Origin, subject_of
 from toolcrib._session import children, client_tools, drain, permissions, settlement
 from toolcrib._session.call_lists import PAGE, Lists
 from toolcrib._session.progress_tree import progress
@@ -160,8 +160,9 @@ class Session(Lists):
                 known[name] = tool.id
                 ids[tool.id] = name
                 self.clearances.pop(name, None)
+        subject = subject_of(self)
         offered = [tool for tool in self._view.tools if tool.metadata.get("offered", True)]
-        return {ids[tool.id]: tool for tool in offered if not self.policy.hides(tool, self)}
+        return {ids[tool.id]: tool for tool in offered if not self.policy.hides(tool, subject)}
 
     async def offer(self, tools: Iterable[Tool | Mapping[str, Any]]) -> None:
         """Declare tools that the client runs itself; they live in namespace `client` and are kept with the session."""

@@ -8,7 +8,7 @@ from tests.flow.place import EVIL, Office, desk
 from tests.requirements import requirement
 from toolcrib import tool
 from toolcrib.origins.index import OriginIndex
-from toolcrib.policy import BadRule
+from toolcrib.policy import BadRule, Subject
 from toolcrib.policy.loader import load
 from toolcrib.policy.patterns import parse
 
@@ -16,13 +16,8 @@ LETTER = {"id": "m1", "sender": "bob@corp.example", "subject": "Minutes", "body"
 SEARCH = ("mail.search", {"query": "Minutes"})
 
 
-class Caller:
-    """An agent as a policy sees it."""
-
-    id, owner, namespaces, agent = "s", "ada", ("mail",), "clerk"
-
-    def __init__(self, origins: OriginIndex | None) -> None:
-        self.origins = origins
+PERSON = Subject("s", "ada", ("mail",))
+CLERK = PERSON._replace(agent="clerk")
 
 
 @tool(namespace="mail")
@@ -39,7 +34,11 @@ def index() -> OriginIndex:
 
 
 def verdict(rule: dict[str, Any], arguments: dict[str, Any], origins: OriginIndex | None) -> str:
-    return load({"default": "ask", "rules": [rule]}).decide(Caller(origins), send, lambda: arguments).effect
+    return (
+        load({"default": "ask", "rules": [rule]})
+        .decide(CLERK._replace(origins=origins), send, lambda: arguments)
+        .effect
+    )
 
 
 @requirement("flow.rule.1")
@@ -69,11 +68,8 @@ def test_an_origin_that_nobody_worked_out_is_never_trusted(origin: str) -> None:
 
 @requirement("flow.rule.3")
 def test_a_person_gives_every_value() -> None:
-    class Person:
-        id, owner, namespaces = "s", "ada", ("mail",)
-
     policy = load({"default": "ask", "rules": [{"allow": "mail.send(to from user)"}]})
-    assert policy.decide(Person(), send, lambda: {"to": [EVIL]}).effect == "allow"
+    assert policy.decide(PERSON, send, lambda: {"to": [EVIL]}).effect == "allow"
 
 
 @requirement("flow.rule.3")

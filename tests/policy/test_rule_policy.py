@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.policy.test_rules import ANN, EDIT, PLAIN, SHELL, Session, made, policy, verdict
+from tests.policy.test_rules import ANN, EDIT, PLAIN, SHELL, made, policy, verdict
 from tests.requirements import requirement
 from toolcrib.policy.errors import UnfitArgument
 from toolcrib.policy.paths import Folders
@@ -133,7 +133,7 @@ def test_links_are_followed_and_only_once_for_all_rules() -> None:
 
     rules = [{"allow": f"edit(docs/{number}*)"} for number in range(20)]
     given = policy({"allow": "edit(link/**)"}, {"deny": "edit(/etc/**)"}, *rules)
-    session = Session(folders=Folders("/session", None, resolve))
+    session = ANN._replace(folders=Folders("/session", None, resolve))
     verdict(given, EDIT, session, path="docs/x")
     asked.clear()
     assert verdict(given, EDIT, session, path="link/passwd").rule == "edit(/etc/**)"

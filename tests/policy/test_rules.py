@@ -1,14 +1,13 @@
 """Rules, grants and defaults as one decision: which one decides, why, and what a person may add to it."""
 
 import time
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from tests.requirements import requirement
 from tests.shared import case_data
-from toolcrib.policy import Verdict
+from toolcrib.policy import Subject, Verdict
 from toolcrib.policy.errors import BadRule
 from toolcrib.policy.loader import DataOrigin, load
 from toolcrib.policy.paths import Folders
@@ -19,18 +18,7 @@ from toolcrib.types import Annotations
 FOLDERS = Folders("/session", "/users/ann", str)
 
 
-@dataclass
-class Session:
-    """What a policy may know of a session."""
-
-    owner: str = "ann"
-    agent: str | None = None
-    id: str = "s"
-    namespaces: tuple[str, ...] = ("*",)
-    folders: Folders = field(default=FOLDERS)
-
-
-ANN = Session()
+ANN = Subject("s", "ann", ("*",), FOLDERS)
 
 
 def made(name: str, **given: Any) -> Tool:
@@ -56,7 +44,7 @@ def policy(*rules: dict[str, Any], default: str = "ask", **more: Any) -> RulePol
     return load({"default": default, "rules": list(rules), **more}, folders=FOLDERS)
 
 
-def verdict(given: RulePolicy | Layers, tool: Tool, session: Session = ANN, /, **args: Any) -> Verdict:
+def verdict(given: RulePolicy | Layers, tool: Tool, session: Subject = ANN, /, **args: Any) -> Verdict:
     return given.decide(session, tool, lambda: args)
 
 
@@ -146,7 +134,7 @@ def test_a_narrowing_layer_has_no_opinion_on_what_it_does_not_mention() -> None:
 def test_the_same_call_gets_the_same_verdict_whoever_asked_before() -> None:
     given = policy({"allow": "shell(git *)"}, {"deny": "edit", "when": {"owner": "bob"}})
     first = [verdict(given, SHELL, command="git x"), verdict(given, EDIT, path="x")]
-    verdict(given, EDIT, Session(owner="bob"), path="x")
+    verdict(given, EDIT, ANN._replace(owner="bob"), path="x")
     verdict(given, SHELL, command="rm x")
     assert [verdict(given, SHELL, command="git x"), verdict(given, EDIT, path="x")] == first
 
@@ -196,14 +184,14 @@ def test_a_stranger_is_no_exception_by_its_name() -> None:
 def test_when_limits_a_rule_to_agents_owners_and_kinds_of_tools(when: dict[str, Any], holds: bool) -> None:
     tool = made("git.push", source="files/git", category="vcs", tags=("slow", "dangerous"))
     given = policy({"deny": "push", "when": when}, default="allow")
-    assert (verdict(given, tool, Session(agent="intern-1")).effect == "deny") is holds
+    assert (verdict(given, tool, ANN._replace(agent="intern-1")).effect == "deny") is holds
 
 
 @requirement("policy.rule.1")
 def test_a_rule_for_agents_says_nothing_where_no_agent_calls() -> None:
     given = policy({"deny": "plain", "when": {"agent": "*"}}, default="allow")
     assert verdict(given, PLAIN).effect == "allow"
-    assert verdict(given, PLAIN, Session(agent="a")).effect == "deny"
+    assert verdict(given, PLAIN, ANN._replace(agent="a")).effect == "deny"
 
 
 @requirement("policy.rule.3")
@@ -327,7 +315,7 @@ def test_a_tool_that_every_call_of_is_denied_is_hidden() -> None:
     assert not given.hides(SHELL)
     assert not policy({"deny": "edit(docs/**)"}).hides(EDIT)
     for_bob = policy({"deny": "plain", "when": {"owner": "bob"}})
-    assert for_bob.hides(PLAIN, Session(owner="bob"))
+    assert for_bob.hides(PLAIN, ANN._replace(owner="bob"))
     assert not for_bob.hides(PLAIN, ANN)
     assert not for_bob.hides(PLAIN)
 

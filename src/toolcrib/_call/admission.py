@@ -230,7 +230,7 @@ class Admission:
 
     def _check_grants(self, request: CallRequest, tool: Tool, policy: Policy) -> None:
         """Refuse where nothing of the kind that the tool needs is granted, before its arguments are looked at."""
-        verdict = policy.authorize(request.session if request.options.agent is None else request.asker(), tool)
+        verdict = policy.authorize(request.subject(), tool)
         if verdict is not None:
             raise _Refusal(failure_of(tool, "denied", verdict.message), verdict)
 
@@ -389,8 +389,7 @@ class Admission:
             known = policy.settled if type(policy) is DefaultPolicy and not by_agent else policy.constant
             verdict = known.get(tool)
             if verdict is None:
-                who = request.asker() if by_agent else session
-                verdict = policy.decide(who, tool, partial(parser.normalised, parsed))
+                verdict = policy.decide(request.subject(), tool, partial(parser.normalised, parsed))
         except UnfitArgument as error:
             raise _Refusal(failure_of(tool, "invalid_arguments", str(error))) from None
         except Exception as error:  # noqa: BLE001 - a policy that raises is a deny

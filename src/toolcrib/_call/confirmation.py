@@ -24,12 +24,12 @@ def policy_of(request: CallRequest) -> Policy:
 def confirm(call: Admitted) -> dict[str, Any]:
     """Return what the policy wants to be asked, with what "allow for this session" would add."""
     rules, request = rules_of(policy_of(call.request)), call.request
-    offer = None if rules is None else rules.offer(request.asker(), call.tool, call.normalised)
+    offer = None if rules is None else rules.offer(request.subject(), call.tool, call.normalised)
     why = f" ({call.verdict.message})" if call.verdict.message else ""
     demands = [demand.data() for demand in call.verdict.demands]
     prompt = f"Allow {call.tool.id}?{why}"
     fields = {"kind": "confirm", "key": questions.CONFIRM, "prompt": prompt, "demands": demands, "offer": offer}
-    doubts = [] if rules is None else rules.doubts(request.asker(), call.tool, call.normalised)
+    doubts = [] if rules is None else rules.doubts(request.subject(), call.tool, call.normalised)
     data = {**(resolution(call) or {}), **({"origins": doubts} if doubts else {})}
     return {**fields, "data": data or None}
 
@@ -37,7 +37,7 @@ def confirm(call: Admitted) -> dict[str, Any]:
 def resolution(call: Admitted) -> dict[str, Any] | None:
     """Return what a call comes down to now (paths after links, hosts, programs): an approval holds for that alone."""
     rules = rules_of(policy_of(call.request))
-    capabilities = () if rules is None else rules.resolved(call.request.asker(), call.tool, call.normalised)
+    capabilities = () if rules is None else rules.resolved(call.request.subject(), call.tool, call.normalised)
     return {"resolved": list(capabilities)} if capabilities else None
 
 

@@ -108,7 +108,7 @@ class CallHost:
         """What the policy says of the call."""
         live = self.live
         assert live.tool is not None
-        return CallPermissions(live.policy, live.request.asker(), live.session.folders, live.tool, live.normalised())
+        return CallPermissions(live.policy, live.request.subject(), live.session.folders, live.tool, live.normalised())
 
     def snapshot(self) -> Snapshot:
         """The state when this pass started."""

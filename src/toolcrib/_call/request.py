@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final, get_args, get_type_hin
 import msgspec
 
 from toolcrib.origins import SCRIPT
-from toolcrib.policy import Verdict
+from toolcrib.policy import Subject, Verdict
 from toolcrib.schema import ParsedArguments
 from toolcrib.schema.names import one_line
 from toolcrib.schema.problems import ArgumentProblem
@@ -109,20 +109,9 @@ TOP = Origin()
 """The origin of a call that no other call made."""
 
 
-class Asker(NamedTuple):
-    """A session as a policy sees it when an agent calls."""
-
-    id: str
-    owner: str
-    namespaces: tuple[str, ...]
-    folders: Any
-    agent: str
-    origins: Any = None
-    """The index of where values come from, once a rule needs it."""
-    direct: bool = True
-    """True if the model chose the arguments, and not the code of a tool."""
-    in_run: bool = False
-    """True if it is a call of a run, so that the log has what its user says."""
+def subject_of(session: SessionPort) -> Subject:
+    """Return what a policy may know of a session."""
+    return Subject(session.id, session.owner, session.namespaces, session.folders)
 
 
 class CallRequest(msgspec.Struct, frozen=True, gc=False):
@@ -152,17 +141,17 @@ class CallRequest(msgspec.Struct, frozen=True, gc=False):
         """The agent that called, if one did."""
         return self.options.agent
 
-    def asker(self) -> Any:
-        """Return who asks for it: the session, or an agent in it."""
+    def subject(self) -> Subject:
+        """Return who asks for it as a policy sees them: the session, or an agent in it."""
         session, agent = self.session, self.options.agent
         if agent is None:
-            return session
+            return subject_of(session)
         log, by = session.origin_log, self.options.by
         in_script = by.kind == "tool" and by.name == SCRIPT
         direct = by.kind != "tool" or in_script
         origins = None if log is None else log.index_for(self.origin.parent, self.name) if in_script else log.index
         in_run = self.options.run is not None
-        return Asker(session.id, session.owner, session.namespaces, session.folders, agent, origins, direct, in_run)
+        return Subject(session.id, session.owner, session.namespaces, session.folders, agent, origins, direct, in_run)
 
     def desk(self) -> AgentScope | None:
         """Return what the run of an agent gives to its calls; None where this is no call of a run."""

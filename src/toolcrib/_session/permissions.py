@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolcrib._call import answers, questions
-from toolcrib._call.request import Admitted, Asker, Rejected
+from toolcrib._call.request import Admitted, Rejected, subject_of
 from toolcrib.errors import Refused
 from toolcrib.events import Approved
 from toolcrib.findings import Finding
@@ -144,12 +144,12 @@ def why(session: SessionPort, tool: str, args: Any, agent: str | None = None) ->
     if rules is None or admission.tool is None or admission.parsed is None or verdict.by == "limit":
         return Explanation(verdict)
     if agent is None:
-        return rules.explain(admission.request.asker(), admission.tool, admission.normalised)
+        return rules.explain(admission.request.subject(), admission.tool, admission.normalised)
     log = session.origin_log
     index = None if log is None else log.index
-    asker = Asker(session.id, session.owner, session.namespaces, session.folders, agent, index, in_run=True)
+    subject = subject_of(session)._replace(agent=agent, origins=index, in_run=True)
     own = None if session.crib.agents is None else rules_of(session.crib.agents.policy_of(session, agent))
-    return (own or rules).explain(asker, admission.tool, admission.normalised)
+    return (own or rules).explain(subject, admission.tool, admission.normalised)
 
 
 async def answer(session: SessionPort, question: str, action: str, value: Any = None, **more: Any) -> Answer:

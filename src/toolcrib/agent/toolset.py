@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
+from toolcrib._call.request import subject_of
 from toolcrib.agent import builtins, handovers, scripts
 from toolcrib.agent.conversation import AgentRun
 from toolcrib.agent.definition import Agent, Via
@@ -59,7 +60,7 @@ def view(name: str, tool: Tool, topics: bool) -> ToolView:
 def of_session(driver: Driver, agent: Agent) -> Toolset:
     """The part that does not depend on a run."""
     session = driver.session
-    hides = driver.policy(agent).hides
+    hides, subject = driver.policy(agent).hides, subject_of(session)
     callable_ = {
         name: tool
         for name, tool in session._view.names.items()
@@ -69,7 +70,7 @@ def of_session(driver: Driver, agent: Agent) -> Toolset:
     for name, tool in session.model_tools().items():
         if callable_.get(tool.id) is tool:
             callable_.setdefault(name, tool)
-            if not hides(tool, session):
+            if not hides(tool, subject):
                 shown[name] = tool
     return Toolset(callable_, shown)
 

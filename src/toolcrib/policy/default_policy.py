@@ -33,7 +33,7 @@ class DefaultPolicy(AutoPolicy):
 
     def decide(self, session: Subject, tool: Tool, arguments: Arguments) -> Verdict:
         """The verdict on one call."""
-        by_agent = getattr(session, "agent", None) is not None
+        by_agent = session.agent is not None
         verdict = None if by_agent else self.settled.get(tool)
         if verdict is not None:
             return verdict

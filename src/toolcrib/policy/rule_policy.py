@@ -99,10 +99,9 @@ class RulePolicy(Policy):
 
     def authorize(self, session: Subject, tool: Tool) -> Verdict | None:
         """A refusal before the arguments are looked at: nothing of the kind that the tool needs is granted."""
-        if self.grants is None or self.grants.ungranted == "ask" or not tool.capabilities:
+        grants = self.granted(session.folders or self.folders) if tool.capabilities else None
+        if grants is None or grants.ungranted == "ask":
             return None
-        grants = self.granted(_folders(session, self.folders))
-        assert grants is not None
         for family in self.known(tool).families:
             if not grants.covers_family(family):
                 message = f"Denied: {family} is not granted; to allow it, grant {_example(family, tool)}"
@@ -140,7 +139,7 @@ class RulePolicy(Policy):
         if judge == self._guarded and (explanation.verdict.effect, explanation.verdict.by) == ("allow", "default"):
             from toolcrib.policy.guard import account
 
-            origins = tuple(account(tool, arguments(), getattr(session, "origins", None)))
+            origins = tuple(account(tool, arguments(), session.origins))
         return explanation._replace(notes=(*explanation.notes, *origins, *_notes(explanation.needs)))
 
     def needs_origins(self, tool: Tool, in_run: bool) -> bool:
@@ -154,7 +153,7 @@ class RulePolicy(Policy):
             return []
         from toolcrib.policy.guard import told
 
-        return told(tool, arguments(), getattr(session, "origins", None))
+        return told(tool, arguments(), session.origins)
 
     def hides(self, tool: Tool, session: Subject | None = None) -> bool:
         """True if every call of the tool is denied by a rule, so that a model need not see it."""
@@ -211,10 +210,10 @@ class RulePolicy(Policy):
             args,
             self.known(tool).kinds,
             tool.primary,
-            _folders(session, self.folders),
+            session.folders or self.folders,
             self.trusted_folders,
-            getattr(session, "origins", None),
-            getattr(session, "agent", None) is not None,
+            session.origins,
+            session.agent is not None,
         )
 
     def granted(self, folders: Folders) -> Grants | None:
@@ -263,9 +262,9 @@ class RulePolicy(Policy):
 
     def _guards(self, session: Subject) -> bool:
         """True if a model chose the arguments of the call, and it is one of those that are guarded."""
-        if getattr(session, "agent", None) is None or not getattr(session, "direct", True):
+        if session.agent is None or not session.direct:
             return False
-        return self.guard == "agents" or getattr(session, "in_run", False)
+        return self.guard == "agents" or session.in_run
 
     def _guarded(self, session: Subject, tool: Tool, known: _ToolFacts, args: Mapping[str, Any]) -> Explanation:
         """The same for a call of an agent: where no rule speaks, it depends on where its values come from."""
@@ -275,7 +274,7 @@ class RulePolicy(Policy):
             return explanation
         from toolcrib.policy.guard import verdict
 
-        guarded = verdict(tool, args, getattr(session, "origins", None), decided.detail)
+        guarded = verdict(tool, args, session.origins, decided.detail)
         notes = guarded.detail[len(decided.detail) :]
         return Explanation(guarded, explanation.needs, explanation.parts, (*explanation.notes, *notes))
 
@@ -315,11 +314,6 @@ def _concerns(tool: Tool) -> bool:
     from toolcrib.policy.guard import concerns
 
     return concerns(tool)
-
-
-def _folders(session: Subject, otherwise: Folders) -> Folders:
-    folders: Folders | None = getattr(session, "folders", None)
-    return otherwise if folders is None else folders
 
 
 class _LookedAt(NamedTuple):

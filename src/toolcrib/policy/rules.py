@@ -187,9 +187,9 @@ def _holds(pattern: Pattern, call: CallArguments, loosens: bool) -> bool:
 
 
 def _of_subject(session: Subject, fact: Fact) -> tuple[str | None, ...]:
-    if fact != "session":
-        return (getattr(session, fact, None),)
-    return exposures(getattr(session, "origins", None), getattr(session, "agent", None) is not None)
+    if fact == "session":
+        return exposures(session.origins, session.agent is not None)
+    return (session.agent if fact == "agent" else session.owner,)
 
 
 def facts_of(tool: Tool, fact: Fact) -> Iterator[str | None]:

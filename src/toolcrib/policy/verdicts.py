@@ -9,10 +9,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from toolcrib.policy.approvers import ApprovalRequirement
 from toolcrib.tool import Tool
+
+if TYPE_CHECKING:
+    from toolcrib.origins.index import OriginIndex
+    from toolcrib.policy.paths import Folders
 
 
 class Verdict(NamedTuple):
@@ -35,20 +39,25 @@ class Verdict(NamedTuple):
 ALLOW = Verdict("allow")
 
 
-class Subject(Protocol):
-    """What a policy may know of a session."""
+class Subject(NamedTuple):
+    """What a policy may know of who calls: a session, or an agent in it."""
 
-    @property
-    def id(self) -> str:
-        """Its id."""
-
-    @property
-    def owner(self) -> str:
-        """Who it belongs to."""
-
-    @property
-    def namespaces(self) -> tuple[str, ...]:
-        """What is open in it."""
+    id: str
+    """The id of the session."""
+    owner: str
+    """Who it belongs to."""
+    namespaces: tuple[str, ...] = ()
+    """What is open in it."""
+    folders: Folders | None = None
+    """Where the paths of its calls start; None for those that the policy was made with."""
+    agent: str | None = None
+    """The agent that calls, if one does."""
+    origins: OriginIndex | None = None
+    """The index of where values come from, once a rule needs it."""
+    direct: bool = True
+    """True if whoever calls chose the arguments, and not the code of a tool."""
+    in_run: bool = False
+    """True if it is a call of a run of the crib's own agents, so that the log has what its user says."""
 
 
 Pin = Literal["report", "ask", "deny", "off"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 from toolcrib.context import Context
 from toolcrib.errors import Refused, ToolFailure
@@ -11,8 +11,7 @@ from toolcrib.schema import nearest
 from toolcrib.sources.functions import as_tool
 from toolcrib.tool import Tool, canonical
 
-if TYPE_CHECKING:
-    from toolcrib.session import Session
+T = TypeVar("T")
 
 
 async def call_status(ctx: Context, id: str) -> dict[str, Any]:
@@ -21,7 +20,7 @@ async def call_status(ctx: Context, id: str) -> dict[str, Any]:
     Args:
         id: The id of the call.
     """
-    entry, last, now = await _found(_session(ctx).look(id))
+    entry, last, now = await _found(_present(ctx.this_session).look(id))
     started = entry.started_at or entry.accepted_at
     return {
         "id": entry.id,
@@ -39,7 +38,7 @@ async def cancel_call(ctx: Context, id: str) -> dict[str, bool]:
     Args:
         id: The id of the call.
     """
-    return {"cancelled": await _found(_session(ctx).cancel(id))}
+    return {"cancelled": await _found(_present(ctx.this_session).cancel(id))}
 
 
 async def read_output(ctx: Context, id: str, offset: int = 0, limit: int = 8192) -> str:
@@ -50,7 +49,7 @@ async def read_output(ctx: Context, id: str, offset: int = 0, limit: int = 8192)
         offset: The first byte.
         limit: How many bytes at the most.
     """
-    piece: str = await _found(_session(ctx).output(id, offset, limit))
+    piece: str = await _found(_present(ctx.this_session).output(id, offset, limit))
     return piece
 
 
@@ -61,9 +60,9 @@ async def tool_help(ctx: Context, tool: str, topic: str | None = None) -> str:
         tool: The name of the tool.
         topic: What to read more about; the help of the tool names its topics.
     """
-    description: Tool | None = _session(ctx).tool(tool)
+    description: Tool | None = _present(ctx.this_session).tool(tool)
     if description is None:
-        close = nearest(tool, [*_session(ctx)._view.names])
+        close = nearest(tool, [*_present(ctx.this_session)._view.names])
         hint = f"similar: {', '.join(close)}" if close else None
         raise ToolFailure("not_found", f"Unknown tool: {tool}", hint=hint)
     return _told(description) if description.knowledge.help is None else description.knowledge.help(topic)
@@ -76,10 +75,10 @@ def _told(tool: Tool) -> str:
     return "\n".join([tool.description or f"{tool.id} says nothing of itself.", *used, *minded])
 
 
-def _session(ctx: Context) -> Session:
-    if ctx.this_session is None:
+def _present(session: T | None) -> T:
+    if session is None:
         raise ToolFailure("unavailable", "There is no session: no crib runs this tool")
-    return ctx.this_session
+    return session
 
 
 async def _found(work: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from toolcrib._call.request import subject_of
 from toolcrib.catalog import CatalogView
 from toolcrib.crib import Crib
 from toolcrib.serve.api.reach import within
@@ -60,7 +61,8 @@ class McpSession:
         """What the principal sees now."""
         view, policy = self.session._view, self.session.policy
         if view is not self._view or policy is not self._policy:
-            hidden = tuple(tool.id for tool in view.all if policy.hides(tool, self.session))
+            subject = subject_of(self.session)
+            hidden = tuple(tool.id for tool in view.all if policy.hides(tool, subject))
             key = (self.session.namespaces, hidden, view.withheld)
             self._sight = self._sights.setdefault(key, Visibility(hidden))
             self._view, self._policy = view, policy
