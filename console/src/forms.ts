@@ -205,9 +205,46 @@ export interface ChatRequest {
   trigger?: string | null;
 }
 
-/** Tools that the client runs itself; those before are replaced. */
+/** A tool that the client runs: its id is `client.` and its name, which no other tool of the session has. A call of it is checked against `input_schema` and the policy, then waits with a question of the kind `client` for 15 minutes. Whoever runs it answers: `accept` with a value, which has to fit `output_schema`, or `fail` with a reason. `input_schema` describes an object; both are JSON Schemas of draft 2020-12. */
+export interface ClientTool {
+  name: string;
+  description: string;
+  namespace?: string;
+  title?: string | null;
+  category?: string | null;
+  tags?: string[];
+  input_schema?: Record<string, unknown> | null;
+  output_schema?: Record<string, unknown> | null;
+  capabilities?: string[];
+  effect?: "idempotent" | "once" | "read" | null;
+  annotations?: ClientToolAnnotations | null;
+  limits?: ClientToolLimits | null;
+  metadata?: Record<string, unknown>;
+}
+
+/** What a tool says of itself; each is false unless said. */
+export interface ClientToolAnnotations {
+  read_only?: boolean;
+  destructive?: boolean;
+  idempotent?: boolean;
+  open_world?: boolean;
+  requires_confirmation?: boolean;
+}
+
+/** Bounds of a tool; without one that of the server holds. `wait_s` is how long a call waits for its client. After `repeat` failures of the same call in a row the next is refused, with null none is. */
+export interface ClientToolLimits {
+  timeout_s?: number | null;
+  output_bytes?: number | null;
+  concurrency?: number | null;
+  wait_s?: number | null;
+  repeat?: "default" | number | null;
+  idle_timeout?: number | null;
+  rate?: string | null;
+}
+
+/** All tools that the client runs; those that it offered before are replaced. */
 export interface ClientToolsForm {
-  tools: (Record<string, unknown>)[];
+  tools: ClientTool[];
 }
 
 /** How long what runs may take. */

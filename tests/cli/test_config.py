@@ -52,7 +52,7 @@ def test_all_problems_are_told_at_once_with_their_lines(project: Project) -> Non
         "crib.yaml:7: limits: unknown key 'timeout'; did you mean 'timeout_s'?",
         "crib.yaml:8: limits.per_crib: expected a whole number, got 'many'",
         "crib.yaml:9: retention: expected a time such as 12h, 7d or null, got 'soon'",
-        "Next:  mend crib.yaml and try again",
+        "Next:  mend this and try again",
     ):
         assert expected in err
 

@@ -54,7 +54,10 @@ async def run(terminal: Terminal, folder: Path, port: int) -> None:
     """Serve until Ctrl-C; the folder is an absolute path."""
     screen = Terminal(terminal.crib, debug=terminal.debug, together=True)
     screen.text("The order desk is getting ready ...", "dim")
-    address = f"http://127.0.0.1:{(port := _free(port))}/?token={await _furnished(folder)}"
+    wanted, port = port, _free(port)
+    if wanted not in (0, port):
+        screen.text(f"  Somebody has port {wanted}: this is another.", "yellow")
+    address = f"http://127.0.0.1:{port}/?token={await _furnished(folder)}"
     if runs_as_root():
         screen.text(
             "  You are root, and the demo goes on as root (TOOLCRIB_ALLOW_ROOT=1). A server of yours should not.",

@@ -82,3 +82,36 @@ async def test_the_description_says_what_an_import_and_a_grant_are(served: Desk)
     for grants in ([""], ["fs"], {"allow": ["fs:"]}, {"maybe": ["fs:read"]}):
         assert await served.refused("POST", "/sessions", {"grants": grants}) == (400, "invalid_arguments")
     assert (await served.post("/sessions", grants={"deny": ["fs:read:${home}/**"]}))["grants"]
+
+
+PICK = {"name": "pick", "description": "Pick one.", "input_schema": {"type": "object"}}
+
+
+@requirement("adoption.api.1")
+@pytest.mark.parametrize(
+    ("offered", "fits"),
+    [
+        (PICK, True),
+        ({"name": "pick", "description": "Pick one."}, True),
+        (PICK | {"limits": {"wait_s": 5, "repeat": None, "rate": "3/min"}, "annotations": {"read_only": True}}, True),
+        (PICK | {"tags": ["a"], "effect": "read", "output_schema": {"type": "string"}, "namespace": "mine"}, True),
+        (PICK | {"name": "a pick"}, False),
+        (PICK | {"description": " "}, False),
+        (PICK | {"input_schema": {"type": "string"}}, False),
+        (PICK | {"input_schema": {}}, False),
+        (PICK | {"input_schema": {"type": "object", "properties": {"a": 5}}}, False),
+        (PICK | {"limits": {"wait_s": 0}}, False),
+        (PICK | {"limits": {"rate": "often"}}, False),
+        (PICK | {"annotations": {"harmless": True}}, False),
+        (PICK | {"tags": "a"}, False),
+        (PICK | {"run": "rm"}, False),
+    ],
+)
+async def test_the_description_says_what_a_tool_of_a_client_is(
+    served: Desk, offered: dict[str, object], fits: bool
+) -> None:
+    path, body = "/v1/sessions/{session}/tools/client", {"tools": [offered]}
+    form = DOCUMENT["paths"][path]["put"]["requestBody"]["content"]["application/json"]["schema"]
+    assert jsonschema_rs.is_valid({**form, "components": DOCUMENT["components"]}, body) is fits
+    answer = await served.ask("PUT", f"/sessions/{await served.open()}/tools/client", body)
+    assert answer.status_code == (200 if fits else 400)

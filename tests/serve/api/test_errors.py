@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.errors import Refused, StoreError, StoreUnavailable, ToolcribError
+from toolcrib.errors import Refused, StoreError, StoreUnavailable, ToolcribError, ToolFailure
 from toolcrib.serve.api.errors import STATUS, ApiError, problem_of
 from toolcrib.serve.asgi import UnreadableBody
 from toolcrib.serve.principal import NotAdmitted
@@ -27,6 +27,7 @@ AGAIN = "ask again with the same key, which finds the call if it was accepted"
         (Refused("denied", "m"), 403, "denied", None),
         (ApiError("timeout", "m", "h"), 408, "timeout", "h"),
         (ApiError("something new", "m"), 400, "something new", None),
+        (ToolFailure("unavailable", "m", hint="h"), 409, "failed", "h"),
         (NotAdmitted(403, "m", hint="h"), 403, "denied", "h"),
         (NotAdmitted(418, "m"), 403, "denied", None),
         (UnreadableBody(413, "m"), 413, "too_large", None),

@@ -106,6 +106,14 @@ async def test_a_source_that_fails_its_test_leaves_nothing_behind() -> None:
 
 
 @requirement("gateway.managed.1")
+async def test_a_source_that_does_not_answer_is_no_fault_of_the_server() -> None:
+    away = Mcp(f"http://127.0.0.1:{free_port()}/mcp", name="far")
+    async with managed(away) as at:
+        for path in ("/sources/far/refresh", "/mcp/far/refresh", "/mcp/far/restart"):
+            assert await at.refused("POST", path) == (409, "failed")
+
+
+@requirement("gateway.managed.1")
 async def test_only_administrators_reach_the_sources() -> None:
     crib = Crib(policy=ALLOW)
     keys = Keyring(lambda: crib.store, crib.pipeline.clock.now)

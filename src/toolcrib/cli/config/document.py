@@ -34,7 +34,7 @@ class BadConfig(CommandError):
     def __init__(self, path: Path, problems: list[ConfigProblem]) -> None:
         self.problems = sorted(dict.fromkeys(problems), key=lambda one: one.line)
         lines = [f"{path}:{one.place}: {one.message}" for one in self.problems]
-        super().__init__("\n".join(dict.fromkeys(lines)), f"mend {path.name} and try again", code="config")
+        super().__init__("\n".join(dict.fromkeys(lines)), "mend this and try again", code="config")
 
 
 def read(path: Path) -> tuple[str, yaml.YamlDocument]:

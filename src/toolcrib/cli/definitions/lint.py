@@ -90,7 +90,7 @@ def _show(terminal: Terminal, definitions: Sequence[ToolDefinition]) -> None:
             terminal.text(selection.problem_line(one, problem), selection.SEVERITIES[problem.severity])
     summary = ", ".join(_counted(counts[name], word) for name, word in _WORDS.items() if counts[name])
     style = "red" if counts["error"] else "green"
-    terminal.text(f"{_counted(len(definitions), 'file')}: {summary or 'nothing is wrong'}", style)
+    terminal.text(f"{_counted(len(definitions), 'definition file')}: {summary or 'nothing is wrong'}", style)
 
 
 def _counted(count: int, word: str) -> str:

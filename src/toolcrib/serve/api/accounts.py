@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 from toolcrib.accounts import Accounts, AuthorizationReply, ConnectedAccount
 from toolcrib.accounts.clients import client_metadata
 from toolcrib.accounts.settings import AccountSettings
-from toolcrib.errors import Refused, ToolFailure
+from toolcrib.errors import Refused
 from toolcrib.serve.api.errors import ApiError
 from toolcrib.serve.api.pages import Text, owner_of
 from toolcrib.serve.api.request import ApiRequest, json_reply
@@ -115,12 +115,8 @@ async def begin(request: ApiRequest) -> ApiReply:
     if accounts.callback is None:
         raise ApiError("conflict", "This server does not know where it is reached", "set serve.public_url in crib.yaml")
     bound = secrets.token_urlsafe(32)
-    try:
-        url = await accounts.begin(
-            request.principal.name, name, accounts.callback, scope=request.query.scope, bound=_digest(bound)
-        )
-    except ToolFailure as error:
-        raise ApiError("unavailable", error.message, error.hint) from None
+    asker, scope = request.principal.name, request.query.scope
+    url = await accounts.begin(asker, name, accounts.callback, scope=scope, bound=_digest(bound))
     cookie = [f"{COOKIE}={bound}", "Path=/v1/accounts", f"Max-Age={LASTS_S}", "HttpOnly", "SameSite=Lax"]
     cookie += ["Secure"] if request.secure else []
     headers = (

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from toolcrib.errors import Refused, StoreError, ToolcribError
+from toolcrib.errors import Refused, StoreError, ToolcribError, ToolFailure
 from toolcrib.serve.asgi import JSON, Header, UnreadableBody
 from toolcrib.serve.keys import CHALLENGE
 from toolcrib.serve.principal import NotAdmitted
@@ -100,6 +100,8 @@ def problem_of(error: Exception) -> ApiError:
             return error
         case Refused():
             return ApiError(error.code, error.message, error.hint)
+        case ToolFailure():  # the server of a source or an account: this one is well
+            return ApiError("failed", error.message, error.hint)
         case NotAdmitted():
             challenge = () if error.challenge is None else ((b"www-authenticate", error.challenge.encode("latin-1")),)
             return ApiError(_CODES.get(error.status, "denied"), error.message, error.hint, headers=challenge)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from toolcrib.errors import ToolFailure
-from toolcrib.serve.api.errors import ApiError, missing
+from toolcrib.serve.api.errors import missing
 from toolcrib.serve.api.request import ApiRequest, json_reply
 from toolcrib.serve.api.router import ApiReply, Route
 from toolcrib.sources.mcp import Mcp
@@ -43,21 +42,15 @@ async def _form(source: Mcp) -> McpServerForm:
 async def refresh(request: ApiRequest) -> ApiReply:
     """Lists the tools of a server anew."""
     source = _server(request)
-    try:
-        await source.refresh()
-        return json_reply(await _form(source))
-    except ToolFailure as error:
-        raise ApiError("unavailable", error.message, error.hint) from None
+    await source.refresh()
+    return json_reply(await _form(source))
 
 
 async def restart(request: ApiRequest) -> ApiReply:
     """Ends all processes and connections of a server, and begins anew."""
     source = _server(request)
-    try:
-        await source.restart()
-        return json_reply(await _form(source))
-    except ToolFailure as error:
-        raise ApiError("unavailable", error.message, error.hint) from None
+    await source.restart()
+    return json_reply(await _form(source))
 
 
 async def log(request: ApiRequest) -> ApiReply:

@@ -9,6 +9,7 @@ from toolcrib.serve.api import (
     audit,
     call_list,
     calls,
+    client_tools,
     events,
     keys,
     live_events,
@@ -31,6 +32,7 @@ from toolcrib.serve.frontends import a2a, agui, aisdk
 ROUTES: tuple[Route, ...] = (
     *server_info.ROUTES,
     *tools.ROUTES,
+    *client_tools.ROUTES,
     *sessions.ROUTES,
     *transfer.ROUTES,
     *views.ROUTES,

@@ -195,10 +195,7 @@ def _running(request: ApiRequest, name: str) -> Source:
 async def refresh(request: ApiRequest) -> ApiReply:
     """Lists the tools of a source anew."""
     source = _running(request, request.path[0])
-    try:
-        await source.refresh()
-    except ToolFailure as error:
-        raise ApiError("unavailable", error.message, error.hint) from None
+    await source.refresh()
     return _named(request, source.name)
 
 

@@ -156,6 +156,11 @@ def _parts(tool: Tool, healths: Healths, model_name: str | None = None) -> dict[
     }
 
 
+def tool_form(tool: Tool, healths: Healths | None = None, model_name: str | None = None) -> ToolForm:
+    """A tool as lists show it."""
+    return ToolForm(**_parts(tool, healths or {}, model_name))
+
+
 def _detail(request: ApiRequest, tool: Tool) -> ToolDetail:
     bounds, own = request.api.crib.pipeline.limits, asdict(tool.limits)
     own["timeout_s"] = own["timeout_s"] or bounds.timeout_s
@@ -228,7 +233,7 @@ def _page(request: ApiRequest, tools: list[Tool], names: dict[str, str]) -> ApiR
     wanted, facets = _sorted_out(query, tools, healths)
     rest = wanted if after is None else [tool for tool in wanted if tool.id > after]
     page = rest[: query.limit]
-    items = [ToolForm(**_parts(tool, healths, names.get(tool.id))) for tool in page]
+    items = [tool_form(tool, healths, names.get(tool.id)) for tool in page]
     more = {} if after is not None else {"facets": facets, "unwell": _unwell(request)}
     return paged(items, page[-1].id if len(rest) > len(page) else None, total=len(wanted), **more)
 
@@ -267,20 +272,6 @@ async def session_tools(request: ApiRequest) -> ApiReply:
     session = await request.api.sessions.of(request.path[0], request.principal)
     names = {tool.id: name for name, tool in session.model_tools().items()}
     return _page(request, session.tools(), names)
-
-
-class ClientToolsForm(Struct, forbid_unknown_fields=True):
-    """Tools that the client runs itself; those before are replaced."""
-
-    tools: Annotated[list[dict[str, Any]], Meta(max_length=1000)]
-
-
-async def offer(request: ApiRequest) -> ApiReply:
-    """Takes tools that the client runs."""
-    session = await request.api.sessions.of(request.path[0], request.principal)
-    await session.offer(request.body.tools)
-    items = [ToolForm(**_parts(tool, {})) for tool in session.client_tools]
-    return paged(items, total=len(items))
 
 
 class WhyRequest(Struct, forbid_unknown_fields=True):
@@ -340,15 +331,6 @@ ROUTES = [
         session_tools,
         "The tools that a session may use, with the names that a model sees.",
         query=ToolsQuery,
-        gives={200: Tools},
-    ),
-    Route(
-        "PUT",
-        "/v1/sessions/{session}/tools/client",
-        offer,
-        "Offers tools that the client runs itself: their calls wait for its answer.",
-        "call",
-        body=ClientToolsForm,
         gives={200: Tools},
     ),
     Route(
