@@ -104,8 +104,9 @@ async def test_a_call_whose_child_waits_comes_back_with_the_question_of_the_chil
 
 
 @requirement("adapters.wait.2")
-async def test_calls_that_are_followed_at_once_share_one_reader_of_the_log() -> None:
-    reads = 0
+@pytest.mark.parametrize("is_watched", [False, True])
+async def test_calls_that_are_followed_at_once_share_one_reader_of_the_log(is_watched: bool) -> None:
+    reads = events = 0
     gate = asyncio.Barrier(101)
 
     @tool
@@ -116,18 +117,21 @@ async def test_calls_that_are_followed_at_once_share_one_reader_of_the_log() -> 
 
     class Counting(MemoryStore):
         async def read(self, *args: Any, **more: Any) -> Any:
-            nonlocal reads
-            reads += 1
-            return await super().read(*args, **more)
+            nonlocal reads, events
+            page = await super().read(*args, **more)
+            reads, events = reads + 1, events + len(page)
+            return page
 
+    watch = (lambda event: None) if is_watched else None
     limits = CribLimits(per_session=200, per_turn=200)
     async with Crib([hold], store=Counting(), limits=limits) as crib:
         session = await crib.open(owner="ada")
         calls = [FrameworkCall("test", "default.hold", {"number": n}, (n,)) for n in range(100)]
-        tasks = [asyncio.create_task(make(session, call)) for call in calls]
+        tasks = [asyncio.create_task(make(session, call, watch=watch)) for call in calls]
         await gate.wait()
         assert await asyncio.gather(*tasks) == [Result(n) for n in range(100)]
     assert reads < 1000  # a reader for each would need some ten thousand
+    assert events < 2000
 
 
 @pytest.mark.parametrize("is_long", [False, True])

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.policy.test_rules import ANN, EDIT, PLAIN, SHELL, made, policy, verdict
+from tests.policy.test_rules import ANN, EDIT, FOLDERS, PLAIN, SHELL, made, policy, verdict
 from tests.requirements import requirement
+from toolcrib.policy.default_policy import DefaultPolicy, never_asks
 from toolcrib.policy.errors import UnfitArgument
 from toolcrib.policy.paths import Folders
 from toolcrib.policy.rule_policy import Layers
@@ -236,3 +237,20 @@ def test_a_thousand_rules_of_other_tools_cost_next_to_nothing() -> None:
     for tool in (PLAIN, EDIT):
         assert given.known(tool).rules == ()
         assert given.known(tool) is given.known(tool)  # found once, not at each call
+
+
+@settings(deadline=None)
+@given(st.lists(SETS, min_size=1, max_size=2), DEFAULTS, PATHS)
+def test_what_never_asks_does_not_ask_an_agent(layers: list[list[dict[str, Any]]], default: str, path: str) -> None:
+    given = Layers(tuple(policy(*rules, default=default) for rules in layers))
+    agent = ANN._replace(agent="desk")
+    for tool in (EDIT, PLAIN):
+        assert not never_asks(given, tool) or given.decide(agent, tool, lambda: {"path": path}).effect != "ask"
+
+
+def test_what_asks_by_arguments_or_their_origins_may_ask() -> None:
+    rules = policy({"ask": 'edit(path = "x")'}, default="auto")
+    assert never_asks(rules, PLAIN)
+    assert not never_asks(rules, EDIT)
+    assert never_asks(DefaultPolicy(lambda: FOLDERS), EDIT)
+    assert not never_asks(policy(default="auto", preset="guarded"), made("send", annotations={"open_world": True}))

@@ -16,6 +16,7 @@ from toolcrib.adapters.alarm import alarm_of
 from toolcrib.adapters.feed import Feed, following
 from toolcrib.events import Event
 from toolcrib.origins.passages import origins_of
+from toolcrib.policy.default_policy import never_asks
 from toolcrib.session import Session
 from toolcrib.types import By, Question, Result
 
@@ -136,6 +137,9 @@ async def make(
 
 def asks(session: Session, wanted: FrameworkCall) -> bool:
     """Return whether the policy asks somebody about a call that is not made yet."""
+    tool = session.tool(wanted.tool)
+    if tool is not None and tool.renew is None and never_asks(session.policy, tool):
+        return False
     admission = session.pipeline.admission.explain(_request(session, wanted, wanted.key))
     return admission.verdict is not None and admission.verdict.effect == "ask"
 
@@ -181,12 +185,19 @@ async def _follow(session: Session, call: str, feed: Feed, watch: Watch | None) 
 
 
 async def _replay(session: Session, call: str, watch: Watch) -> int:
-    """Show what has come of a call so far, and return how far the log was read."""
-    seq = 0
-    async for event in session.events(call=call, follow=False):
-        seq = event.seq
-        if event.kind in _SHOWN:
-            watch(event)
+    """Show what has come of a call so far, and return how far its log was read.
+
+    The store alone looks for its lines: in a turn with many calls, each would read those of all others.
+    """
+    store = session.crib.store
+    await store.flush()
+    row = await store.call(call)
+    seq = 0 if row is None else row.accepted_seq - 1
+    while page := await store.read(session.id, seq, call=call):
+        for event in page:
+            seq = event.seq
+            if event.kind in _SHOWN:
+                watch(event)
     return seq
 
 

@@ -160,9 +160,10 @@ class _RunningCall:
 
     def __init__(self, tool: str) -> None:
         self.values: dict[str, Any] = {}
+        loop = asyncio.get_running_loop()
         self._tool = tool
-        self._begun = asyncio.Event()
-        self._work: asyncio.Future[Callable[[], Awaitable[Any]]] = asyncio.get_running_loop().create_future()
+        self._begun: asyncio.Future[bool] = loop.create_future()
+        self._work: asyncio.Future[Callable[[], Awaitable[Any]]] = loop.create_future()
         self._task: asyncio.Task[Result | WaitingCall] | None = None
 
     def expects(self, tool: str, arguments: Any) -> bool:
@@ -172,15 +173,18 @@ class _RunningCall:
     async def begin(self, session: Session, wanted: FrameworkCall) -> Result | WaitingCall | None:
         """Make the call; return None when its body may run, else what came of it without."""
         self._task = asyncio.create_task(pass_through(session, wanted, Handler(self._body)))
-        begun = asyncio.create_task(self._begun.wait())
+        self._task.add_done_callback(lambda _: self._tell(runs=False))
         try:
-            await asyncio.wait({self._task, begun}, return_when=asyncio.FIRST_COMPLETED)
+            runs = await self._begun
         except asyncio.CancelledError:
             self._task.cancel()
             raise
-        finally:
-            begun.cancel()
-        return None if self._begun.is_set() and not self._task.done() else await self._task
+        return None if runs and not self._task.done() else await self._task
+
+    def _tell(self, *, runs: bool) -> None:
+        """Let whoever began the call go on: its body may run, or it came to its end without."""
+        if not self._begun.done():
+            self._begun.set_result(runs)
 
     async def run(self, work: Callable[[], Awaitable[Any]]) -> Result | WaitingCall:
         """Hand in the body, unless that was done; return what the crib makes of it. Whoever cancels this stops it."""
@@ -191,7 +195,7 @@ class _RunningCall:
 
     async def _body(self, values: Mapping[str, Any]) -> Any:
         self.values = dict(values)
-        self._begun.set()
+        self._tell(runs=True)
         return await (await self._work)()
 
 

@@ -53,3 +53,12 @@ def rules_of(policy: Policy) -> RulePolicy | Layers | None:
     if isinstance(policy, DefaultPolicy):
         return policy.rules
     return policy if isinstance(policy, RulePolicy | Layers) else None
+
+
+def never_asks(policy: Policy, tool: Tool) -> bool:
+    """True if no call of a tool by an agent that is not the crib's own asks, whatever its arguments are."""
+    rules = rules_of(policy)
+    if rules is None or rules.needs_origins(tool, in_run=False):
+        return False
+    verdicts = [layer.known(tool).verdict for layer in rules.layers]
+    return all(verdict is not None and verdict.effect != "ask" for verdict in verdicts)
