@@ -62,7 +62,7 @@ async def install(  # noqa: PLR0913 - the options of a command
         _print(terminal, plan)
         return 0
     _warn(terminal, one, plan)
-    tried = None if no_check else await _try(plan, terminal.crib)
+    tried = None if no_check else await _try(plan, one, terminal.crib)
     backup = plan.apply()
     if terminal.json:
         terminal.data(plan.report() | {"backup": str(backup) if backup else None, "tried": tried})
@@ -222,7 +222,7 @@ def _place(one: ClientProgram, path: Any, project: str | None, wanted: bool) -> 
 # Trying and telling
 
 
-async def _try(plan: Plan, choice: Choice) -> str:
+async def _try(plan: Plan, one: ClientProgram, choice: Choice) -> str:
     """Start what was planned as the client does; what came of it.
 
     Raises:
@@ -231,7 +231,8 @@ async def _try(plan: Plan, choice: Choice) -> str:
     from toolcrib.cli.clients.launch import try_out
 
     if plan.launch is not None:
-        about = await try_out(plan.launch)
+        takes_names = one.server.reference is not None
+        about = await try_out(plan.launch if takes_names else plan.launch._replace(names=()))
         return f"It starts, and has {len(about.tools)} tools."
     import asyncio
 

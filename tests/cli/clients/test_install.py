@@ -153,6 +153,18 @@ def test_a_server_that_does_not_start_is_not_installed(home: Home) -> None:
 
 
 @requirement("adapters.install.4")
+def test_a_server_is_tried_with_the_variables_that_its_client_gives_it(home: Home) -> None:
+    home.env = {"SHOP_KEY": "sesame-4711"}
+    home.project.write("crib.yaml", 'sources: [{mcp: "http://127.0.0.1:9/", headers: {Key: "${SHOP_KEY}"}}]\n')
+    home.run("install", "vscode")
+    refused = home.run("install", "claude-desktop", code=1)
+    assert "the variable SHOP_KEY is not set" in refused.err
+    assert not home.path("claude-desktop").exists()
+    home.run("install", "claude-desktop", "--values")
+    assert home.server("claude-desktop")["env"] == {"SHOP_KEY": "sesame-4711"}
+
+
+@requirement("adapters.install.4")
 def test_a_server_starts_by_the_line_that_was_written(home: Home) -> None:
     home.run("install", "codex")
     entry = home.server("codex")

@@ -228,6 +228,15 @@ def runs(process: psutil.Process) -> bool:
         return False
 
 
+@requirement("mcp.client.5")
+async def test_a_server_that_ends_its_output_before_it_says_why_is_heard() -> None:
+    program = "import os, sys, time; os.close(1); time.sleep(0.1); sys.exit('no key')"
+    server = McpClient(McpClientSettings(name="raw", command=(sys.executable, "-c", program)))
+    with pytest.raises(ToolFailure, match="it said: no key"):
+        await server.tools()
+    await server.close()
+
+
 async def test_what_a_server_was_told_in_secret_is_not_shown_when_it_fails() -> None:
     command = (sys.executable, "-c", "import os, sys; sys.exit('bad key ' + os.environ['KEY'])")
     server = McpClient(McpClientSettings(name="raw", command=command, env={"KEY": "s3cr3t-value"}))

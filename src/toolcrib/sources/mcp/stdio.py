@@ -32,6 +32,7 @@ SHOWN = 2048
 SECRET = 6
 QUIT_S = 2.0
 TERM_S = 5.0
+LAST_WORDS_S = 1.0
 _HEAD = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*,')
 _TAIL = re.compile(rb',\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 
@@ -72,10 +73,11 @@ class StdioEndpoint:
         )
         into, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outgoing, out_of = anyio.create_memory_object_stream[SessionMessage](0)
+        listening = asyncio.create_task(self._listen(process))
         tasks = [
-            asyncio.create_task(self._read(process, into)),
+            asyncio.create_task(self._read(process, into, listening)),
             asyncio.create_task(_write(process, out_of)),
-            asyncio.create_task(self._listen(process)),
+            listening,
         ]
         try:
             yield incoming, outgoing
@@ -87,7 +89,7 @@ class StdioEndpoint:
                 task.cancel()
             await asyncio.wait(tasks)
 
-    async def _read(self, process: asyncio.subprocess.Process, into: Any) -> None:
+    async def _read(self, process: asyncio.subprocess.Process, into: Any, listening: asyncio.Task[None]) -> None:
         """Its end is the end of the connection: whoever waits for an answer is told."""
         assert process.stdout is not None
         lines = _Lines(self._settings.message_bytes, self._settings.message_parts)
@@ -96,6 +98,8 @@ class StdioEndpoint:
                 for message in lines.feed(chunk):
                     self._spoke = True
                     await into.send(SessionMessage(message))
+            if not self._spoke:  # why it does not start may come after its output has ended
+                await asyncio.wait({listening}, timeout=LAST_WORDS_S)
         with contextlib.suppress(OSError):
             while await process.stdout.read(CHUNK):  # one that is stuck writing would not see that it should quit
                 pass
