@@ -988,6 +988,7 @@ ADAPTERS: dict[str, str] = {
     "adapters.langchain.1": "Tools of a session are LangChain tools.",
     "adapters.langchain.2": "Calls of a LangChain agent's own tools pass through the crib.",
     "adapters.langchain.3": "A call that waits interrupts the graph, and its effect happens once.",
+    "adapters.langchain.4": "Progress and output of a call are in the stream of the graph.",
     "adapters.pydantic-ai.1": "Tools of a session are a toolset of Pydantic AI.",
     "adapters.pydantic-ai.2": "Calls of a Pydantic AI agent's own tools pass through the crib.",
     "adapters.pydantic-ai.3": "A call that waits defers the run, and its effect happens once.",

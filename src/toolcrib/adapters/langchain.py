@@ -62,7 +62,8 @@ def _outward(session: Session, name: str, tool: Tool, agent: str | None) -> Base
         ids = (thread, place.get("__pregel_task_id"), call_id)
         wanted = FrameworkCall(FRAMEWORK, tool.id, arguments, ids, agent or _agent(config))
         key = wanted.key if thread is not None and call_id is not None else new_key()
-        result = await _decided(lambda: make(session, wanted, key), session, None)
+        watch = _stream(place.get("__pregel_runtime"))
+        result = await _decided(lambda: make(session, wanted, key, watch), session, None)
         if result.failure is not None:
             raise ToolException(result.text)
         return result.text, result.data
@@ -118,7 +119,7 @@ class CribMiddleware(AgentMiddleware[Any, Any]):
         session = await session_for(self._session, _thread(request))
         wanted = self._wanted(request)
         body = _Body(request, handler)
-        pass_once = _passing(session, wanted, body, _writer(request))
+        pass_once = _passing(session, wanted, body, _stream(request.runtime))
         return _reply(request, body, await _decided(pass_once, session, self._actor))
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolReply]) -> ToolReply:
@@ -237,8 +238,9 @@ def _turn_and_run(request: ToolCallRequest) -> tuple[str | None, str | None]:
     return turn, None
 
 
-def _writer(request: ToolCallRequest) -> Watch | None:
-    write = getattr(request.runtime, "stream_writer", None)
+def _stream(runtime: Any) -> Watch | None:
+    """What passes progress and output on to whoever reads the stream `custom` of the graph."""
+    write = getattr(runtime, "stream_writer", None)
     if write is None:
         return None
 

@@ -15,7 +15,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
 
 from tests.requirements import requirement
-from toolcrib import Crib
+from toolcrib import Context, Crib
+from toolcrib import tool as crib_tool
 from toolcrib.adapters import current_call
 from toolcrib.adapters.langchain import CribMiddleware, guarded_tools, langchain_tools
 
@@ -141,6 +142,38 @@ async def test_a_decision_of_the_resume_counts_in_the_name_of_an_actor(bank: Ban
         end = await agent.ainvoke(Command(resume=edited), THREAD)
         assert end["messages"][2].content.startswith("Arguments were changed before running")
         assert bank.paid == [4]
+
+
+@requirement("adapters.langchain.4")
+@pytest.mark.parametrize("direction", ["out", "round"])
+async def test_progress_and_output_of_a_call_are_in_the_stream_of_the_graph(direction: str) -> None:
+    @tool
+    async def count() -> str:
+        """Count to two."""
+        call = current_call()
+        assert call is not None
+        call.progress("one")
+        call.output("two")
+        return "counted"
+
+    @crib_tool(name="count")
+    async def own(ctx: Context) -> str:
+        """Count to two."""
+        ctx.progress("one")
+        ctx.output("two")
+        return "counted"
+
+    async with Crib([own] if direction == "out" else guarded_tools([count])) as crib:
+        session = await crib.open(owner="ada")
+        tools, middleware = (
+            ([count], [CribMiddleware(session)]) if direction == "round" else (langchain_tools(session), [])
+        )
+        agent: Any = create_agent(model({"name": "count", "args": {}}), tools, middleware=middleware)
+        seen = [part["toolcrib"] async for part in agent.astream(START, stream_mode="custom")]
+    assert [(one["kind"], one.get("message") or one["delta"]) for one in seen] == [
+        ("progress", "one"),
+        ("output", "two"),
+    ]
 
 
 @requirement("adapters.langchain.2")
