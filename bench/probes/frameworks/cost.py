@@ -21,7 +21,7 @@ from toolcrib.adapters.calls import FrameworkCall, make
 from toolcrib.adapters.handlers import Handler, guarded_tool, pass_through
 
 CALLS = 15
-ROUNDS, LONG_S = 12, 30.0
+ROUNDS, LONG_S = 10, 15.0
 """How many rounds of turns there are at least, and for how long: the quickest of many is the least disturbed."""
 
 SHARED = "shared"
