@@ -35,8 +35,9 @@ def openai_tools(session: Session, *, conversation: str = "", agent: str | None 
 def _outward(session: Session, name: str, tool: Tool, conversation: str, agent: str | None) -> FunctionTool:
     bound = _BoundTool(session, tool.id, conversation, agent)
 
-    async def invoke(context: ToolContext[Any], arguments: str) -> Any:
-        return shown(await make(session, bound.wanted(context, _parsed(arguments), context.tool_call_id)))
+    async def invoke(context: ToolContext[Any], arguments: str) -> str:
+        outcome = await make(session, bound.wanted(context, _parsed(arguments), context.tool_call_id))
+        return str(outcome) if isinstance(outcome, WaitingCall) else outcome.text  # of data it would make a Python text
 
     return FunctionTool(
         name=name,

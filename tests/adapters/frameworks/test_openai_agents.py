@@ -80,7 +80,7 @@ def bank() -> Bank:
 async def test_tools_of_a_crib_are_function_tools(bank: Bank) -> None:
     async with Crib([bank.function()]) as crib:
         session = await crib.open(owner="ada")
-        assert await said(desk(openai_tools(session), cents=5)) == "{'order': 'A-7'}"
+        assert await said(desk(openai_tools(session), cents=5)) == '{"order":"A-7"}'
         [accepted] = [event async for event in session.events(follow=False) if event.kind == "accepted"]
         assert accepted.fields["agent"] == "desk"
 
