@@ -935,9 +935,9 @@ export interface EventKinds {
   scheduled: Scheduled;
   fired: Fired;
   waiting: Waiting;
+  answered: Answered;
   endorsed: Endorsed;
   escalated: Escalated;
-  answered: Answered;
   started: Started;
   progress: Progress;
   output: Output;
@@ -953,9 +953,9 @@ export interface EventKinds {
   user_state: UserState;
   notice: Notice;
   error: ErrorNotice;
+  input: InputGiven;
   run_ended: RunEnded;
   approved: Approved;
-  input: InputGiven;
   interrupted: Interrupted;
   stop_wanted: StopWanted;
   closing: SessionClosing;

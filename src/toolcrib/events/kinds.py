@@ -1,133 +1,23 @@
-"""All kinds of events."""
+"""All kinds of events, in the order in which they are declared."""
 
 from __future__ import annotations
 
-from toolcrib.events.calls import (
-    Accepted,
-    Activity,
-    Answered,
-    Done,
-    EffectReported,
-    Endorsed,
-    Escalated,
-    Fired,
-    Output,
-    Paused,
-    Progress,
-    Scheduled,
-    Settled,
-    Started,
-    StepTaken,
-    Waiting,
-)
-from toolcrib.events.runs import (
-    Compacted,
-    HandedOver,
-    MessageAdded,
-    MessageQueued,
-    ReasoningStreamed,
-    RunFinished,
-    RunResumed,
-    RunStarted,
-    RunWaiting,
-    TextStreamed,
-    TurnFinished,
-    TurnStarted,
-)
-from toolcrib.events.sessions import (
-    AccountConnected,
-    AccountDisconnected,
-    AccountRegistered,
-    AccountRenewed,
-    AccountRequested,
-    Approved,
-    ErrorNotice,
-    InputGiven,
-    Interrupted,
-    KeyAdded,
-    KeyRevoked,
-    KeyUsed,
-    NamespacesChanged,
-    Notice,
-    Opened,
-    RunEnded,
-    SessionClosed,
-    SessionClosing,
-    SessionDeleted,
-    SourceAdded,
-    SourceRemoved,
-    SourceSwitched,
-    StateKeysDeclared,
-    StopWanted,
-    ToolPinned,
-    ToolsChanged,
-    UserState,
-)
+from types import ModuleType
+
+from toolcrib.events import calls, runs, sessions
 from toolcrib.events.values import EventData
 
-STATEFUL = (Done, Waiting)
+STATEFUL = (calls.Done, calls.Waiting)
 """The kinds of events that may tell changes of the session's state, as `state`."""
 
-OF_CALLS: tuple[type[EventData], ...] = (
-    Accepted,
-    Scheduled,
-    Fired,
-    Waiting,
-    Endorsed,
-    Escalated,
-    Answered,
-    Started,
-    Progress,
-    Output,
-    Activity,
-    StepTaken,
-    EffectReported,
-    Paused,
-    Done,
-    Settled,
-)
-OF_SESSIONS: tuple[type[EventData], ...] = (
-    Opened,
-    NamespacesChanged,
-    ToolsChanged,
-    UserState,
-    Notice,
-    ErrorNotice,
-    RunEnded,
-    Approved,
-    InputGiven,
-    Interrupted,
-    StopWanted,
-    SessionClosing,
-    SessionClosed,
-    ToolPinned,
-    StateKeysDeclared,
-    SessionDeleted,
-    KeyAdded,
-    KeyUsed,
-    KeyRevoked,
-    AccountConnected,
-    AccountRenewed,
-    AccountDisconnected,
-    AccountRequested,
-    AccountRegistered,
-    SourceAdded,
-    SourceSwitched,
-    SourceRemoved,
-)
-OF_RUNS: tuple[type[EventData], ...] = (
-    MessageAdded,
-    MessageQueued,
-    RunStarted,
-    TurnStarted,
-    TextStreamed,
-    ReasoningStreamed,
-    TurnFinished,
-    HandedOver,
-    Compacted,
-    RunWaiting,
-    RunResumed,
-    RunFinished,
-)
+
+def _declared(module: ModuleType) -> tuple[type[EventData], ...]:
+    types = (one for one in vars(module).values() if isinstance(one, type) and one.__module__ == module.__name__)
+    return tuple(one for one in types if issubclass(one, EventData))
+
+
+OF_CALLS = _declared(calls)
+OF_SESSIONS = _declared(sessions)
+OF_RUNS = _declared(runs)
 KINDS: dict[str, type[EventData]] = {one.kind: one for one in (*OF_CALLS, *OF_SESSIONS, *OF_RUNS)}
 """The type of each kind of event."""
