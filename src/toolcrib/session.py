@@ -147,7 +147,7 @@ class Session(Lists):
         self.opened = self._view.names
         return self.opened.get(name)
 
-    def sees(self, tool: Tool) -> bool:
+    def _sees(self, tool: Tool) -> bool:
         """True if exactly this tool is open to the session."""
         return self._view.names.get(tool.id) is tool
 
@@ -171,9 +171,9 @@ class Session(Lists):
             self.client_tools = offered
             self._refresh()
             client = [client_tools.definition(tool) for tool in offered]
-            await self._log(ToolsChanged(self.names(), client))
+            await self._log(ToolsChanged(self._tool_ids(), client))
 
-    def names(self) -> list[str]:
+    def _tool_ids(self) -> list[str]:
         """Return the ids of the tools of the session."""
         ids = [tool.id for tool in self._view.tools]
         self._note_tools(ids)
@@ -341,7 +341,7 @@ class Session(Lists):
         assert live.row is not None
         if live.row.id == live.id:
             return lifecycle.call(live)
-        return (await self.history(live.row)).call()
+        return (await self._history(live.row)).call()
 
     async def _submit(self, request: CallRequest) -> LiveCall:
         """Accept a call durably; return the row of the earlier call if its key was used before."""
@@ -481,11 +481,11 @@ class Session(Lists):
 
     async def status(self, call: str) -> Entry:
         """Return the status of a call."""
-        return (await self.history(await self._row(call))).entry()
+        return (await self._history(await self._row(call))).entry()
 
-    async def look(self, call: str) -> tuple[Entry, Any, float]:
+    async def _look(self, call: str) -> tuple[Entry, Any, float]:
         """Return the status of a call with its last output and the current time."""
-        history = await self.history(await self._row(call))
+        history = await self._history(await self._row(call))
         return history.entry(), history.last_output, self.pipeline.clock.now()
 
     async def progress(self) -> list[dict[str, Any]]:
@@ -606,7 +606,7 @@ class Session(Lists):
     async def questions(self) -> list[Question]:
         """Return the open questions, in the order in which their calls were accepted."""
         rows = await self.crib.store.calls(self.id, ("waiting",), limit=100_000)
-        questions = [(await self.history(row)).question for row in rows]
+        questions = [(await self._history(row)).question for row in rows]
         return [question for question in questions if question is not None]
 
     async def answer(self, question: str, action: str, value: Any = None, **more: Unpack[AnswerKeywords]) -> Answer:
@@ -754,7 +754,7 @@ class Session(Lists):
             self.closed = True
             self.crib._session_table.forget(self)
 
-    async def left(self) -> None:
+    async def _left(self) -> None:
         """Wait until a logout that is under way is over, however it ends."""
         if self._closing is not None:
             await asyncio.wait([self._closing])

@@ -60,7 +60,7 @@ async def _views(crib: Crib, row: SessionRow) -> dict[str, Any]:
         "questions": [asdict(one) for one in await session.questions()],
         "state": [dict(session.state.now), session.state.now.revision],
         "user": dict(session.user),
-        "tools": session.names(),
+        "tools": session._tool_ids(),
         "progress": await session.progress(),
         "audit": [entry for event in events if (entry := audit.take(event)) is not None],
         "requests": [await _request(crib, session, one.fields["run"], one.fields["turn"]) for one in turns],
@@ -68,7 +68,7 @@ async def _views(crib: Crib, row: SessionRow) -> dict[str, Any]:
 
 
 async def _call(session: Session, id: str) -> dict[str, Any]:
-    entry, output, _ = await session.look(id)
+    entry, output, _ = await session._look(id)
     shown: dict[str, Any] = {one.name: getattr(entry, one.name) for one in fields(entry)}
     shown["result"] = None if entry.result is None else [entry.result.text, entry.result.data, *entry.result.changes]
     row = (await session._row(id)).values()

@@ -62,7 +62,7 @@ async def test_a_namespace_can_be_opened_before_its_source_has_any_tools() -> No
     late = Late("late")
     async with Crib([late]) as crib:
         session = await crib.open("s", owner="ada", namespaces=["late"])
-        assert session.names() == []
+        assert session._tool_ids() == []
         late.changed(late.tools)
         assert (await session.call("late.who", {})).data == "late"
 

@@ -200,7 +200,7 @@ class Admission:
             raise _Refusal(failure_of(None, "invalid_arguments", f"'{name}' is ambiguous; say which: {names}"))
         closed = self._catalog.some(name, request.session.owner)
         hidden = desk is not None and closed is not None and closed.namespace == "builtin"
-        if closed is not None and not hidden and not request.session.sees(closed):
+        if closed is not None and not hidden and not request.session._sees(closed):
             self._refuse_namespace(request, None, closed)
         close = nearest(name, list(view.names) if desk is None else desk.names())
         hint = f"similar: {', '.join(close)}" if close else None

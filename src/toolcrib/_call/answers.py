@@ -135,7 +135,7 @@ async def _again(session: SessionPort, live: LiveCall, question: Question, first
 
 async def escalate(session: SessionPort, row: Row) -> bool:
     """Ask further approvers where too few agreed in time; return False if the question has expired."""
-    history, now = await session.history(row), session.pipeline.clock.now()
+    history, now = await session._history(row), session.pipeline.clock.now()
     question = history.question
     if question is None or now >= question.expires_at:
         return False
@@ -152,7 +152,7 @@ async def _asked(session: SessionPort, question: str) -> tuple[Row, History]:
     row = await session.crib.store.call(question.rpartition("-")[0])
     if row is None or row.session != session.id:
         raise Refused("not_found", f"No such question: {question}")
-    history = await session.history(row)
+    history = await session._history(row)
     if question not in history.questions:
         raise Refused("not_found", f"No such question: {question}")
     return row, history
@@ -438,7 +438,7 @@ async def child_before(host: CallHost, name: str, arguments: bytes) -> str | Non
 
     async def read() -> list[History]:
         rows = await session.crib.store.calls(session.id, parent=parent.id, limit=100_000)
-        return [await session.history(row) for row in rows]
+        return [await session._history(row) for row in rows]
 
     earlier = await host.earlier_children(lambda: patiently(session.crib, read))
     tool = session.tool(name)
@@ -464,7 +464,7 @@ def _same(history: History, tool: Tool | None, arguments: bytes) -> bool:
 
 async def end_waiting(session: SessionPort, row: Row, failure: Failure) -> bool:
     """End a call that nobody answered; return True if it still waited."""
-    history = await session.history(row)
+    history = await session._history(row)
     live = await revive(session, row, history)
     if waits_for_children(row):
         # It is taken first, so that the end of a child does not let it go on; its own end comes last.

@@ -104,7 +104,7 @@ async def _request(session: SessionPort, row: Row, failure: Failure, *, new: boo
 
 async def _end(session: SessionPort, row: Row, failure: Failure) -> bool:
     """Ends a call that nobody runs."""
-    live = await revive(session, row, await session.history(row))
+    live = await revive(session, row, await session._history(row))
     metadata = {"may_have_run": True} if row.state == "running" and row.effect == "once" else None
     return await session.pipeline.end_parked(live, row, Result(failure=failure, metadata=metadata or {}), [])
 

@@ -83,10 +83,10 @@ class SessionPort(Protocol):
     def tool(self, name: str) -> Tool | None:
         """The tool of that name."""
 
-    def sees(self, tool: Tool) -> bool:
+    def _sees(self, tool: Tool) -> bool:
         """True if that very tool is open to it."""
 
-    async def history(self, row: Row, until: int | None = None) -> History:
+    async def _history(self, row: Row, until: int | None = None) -> History:
         """What the log says of one call."""
 
     async def result(self, call: str) -> Result:

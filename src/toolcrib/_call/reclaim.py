@@ -46,7 +46,7 @@ async def _refresh_history(pipeline: Pipeline, live: LiveCall, old: Row) -> bool
     assert live.row is not None
     while not live.halted:
         try:
-            live.recall(await live.session.history(live.row))
+            live.recall(await live.session._history(live.row))
             break
         except StoreUnavailable as error:
             if pipeline.stopping:

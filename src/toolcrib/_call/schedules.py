@@ -84,7 +84,7 @@ async def made(session: SessionPort, wanted: Schedule, options: CallOptions) -> 
         Refused: as for `schedule`; `conflict`, the key is that of a call which was not scheduled.
     """
     row = await schedule(session, wanted, options)
-    entry = listed(await session.history(row))
+    entry = listed(await session._history(row))
     if entry is None:
         raise Refused("conflict", f"The key '{options.key}' is that of call {row.id}, which was not scheduled")
     return entry
@@ -214,7 +214,7 @@ async def fire(session: SessionPort, row: Row) -> None:
     crib, pipeline = session.crib, session.pipeline
     if pipeline.stopping:
         return
-    history = await session.history(row)
+    history = await session._history(row)
     plan, now = history.scheduled, pipeline.clock.now()
     if plan is None or not history.awaits_time:
         return
@@ -340,7 +340,7 @@ async def cancel(session: SessionPort, id: str) -> bool:
         Refused: `not_found`, this session has no such schedule.
     """
     first = await session._row(id)
-    if (await session.history(first)).scheduled is None:
+    if (await session._history(first)).scheduled is None:
         raise Refused("not_found", f"Call {id} was not scheduled")
     failure = Failure("cancelled", "The schedule was cancelled")
     while True:

@@ -99,7 +99,7 @@ async def child_ended(session: SessionPort, parent: str) -> None:
 async def look_after(session: SessionPort, row: Row) -> None:
     """Lets a paused call go on if one of its children has ended; else it is looked at later."""
     store, now = session.crib.store, session.pipeline.clock.now()
-    history = await session.history(row)
+    history = await session._history(row)
     for id in history.paused or ():
         child = await store.call(id)
         if child is None or child.state == "done":
@@ -119,7 +119,7 @@ async def look_after_all(session: SessionPort) -> None:
 async def _wake(session: SessionPort, row: Row) -> None:
     """Of several who try, one does it. Where its tool is not, as that of an agent without agents, others do."""
     pipeline = session.pipeline
-    live = await revive(session, row, await session.history(row))
+    live = await revive(session, row, await session._history(row))
     engine = pipeline.engine if live.tool is None else None
     if live.tool is None and engine is None:
         return

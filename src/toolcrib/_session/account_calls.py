@@ -23,7 +23,7 @@ async def resume_connected(crib: CribPort, account: str, owner: str) -> None:
         session = await crib._attached(row.session)
         if session is None or crib.ending:
             continue
-        question = (await session.history(row)).question
+        question = (await session._history(row)).question
         data = None if question is None else question.data
         if question is None or not isinstance(data, Mapping) or data.get("account") != account:
             continue

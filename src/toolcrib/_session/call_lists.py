@@ -46,12 +46,12 @@ class Lists:
     id: str
     crib: CribPort
 
-    async def history(self, row: Row, until: int | None = None) -> History:
+    async def _history(self, row: Row, until: int | None = None) -> History:
         """What the log says of one call."""
         return await history_of(self.crib.store, row, until)
 
     async def _entries(self, rows: list[Row]) -> list[Entry]:
-        return [(await self.history(row)).entry() for row in rows]
+        return [(await self._history(row)).entry() for row in rows]
 
     async def unresolved(self, at: int | None = None) -> list[Entry]:
         """Calls that have not started: queued, or waiting before their first start."""
@@ -65,7 +65,7 @@ class Lists:
         if at is not None:
             return [call.entry() for call in await self._past(at) if call.list == name]
         rows = await self.crib.store.calls(self.id, ("queued", "waiting", "running"), limit=100_000)
-        histories = [await self.history(row) for row in rows]
+        histories = [await self._history(row) for row in rows]
         return [history.entry() for history in histories if history.list == name]
 
     async def completed(self, consumer: str | None = None, at: int | None = None) -> list[Entry]:

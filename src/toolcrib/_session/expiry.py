@@ -96,7 +96,7 @@ async def end_overdue(crib: CribPort, now: float) -> None:
 
 
 async def _nobody(session: SessionPort, row: Row) -> Failure:
-    question = (await session.history(row)).question
+    question = (await session._history(row)).question
     seconds = 0.0 if question is None else round(question.expires_at - question.asked_at, 3)
     return Failure("timeout", f"Nobody answered within {_span(seconds)}", row.effect != "once")
 

@@ -160,7 +160,7 @@ async def answer(session: SessionPort, question: str, action: str, value: Any = 
     recorded = await answers.answer(session, question, action, value, **more)
     if recorded.accepted and recorded.scope == "session":
         row = await session._row(question.rpartition("-")[0])
-        asked_question = (await session.history(row)).questions[question]
+        asked_question = (await session._history(row)).questions[question]
         if asked_question.offer is not None and asked_question.offer not in session.offers:
             await _approve(session, asked_question, recorded)
     return recorded
@@ -181,7 +181,7 @@ async def _approve(session: SessionPort, question: Question, answer: Answer) -> 
 
 async def _covered(session: SessionPort, question: Question) -> bool:
     row = await session._row(question.call)
-    live = await answers.revive(session, row, await session.history(row))
+    live = await answers.revive(session, row, await session._history(row))
     admission = session.pipeline.admission.explain(live.request)
     return isinstance(admission, Admitted) and admission.verdict.effect == "allow"
 

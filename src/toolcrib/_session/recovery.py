@@ -77,7 +77,7 @@ async def _recover(
     crib.recovering.add(row.id)
     aside = False
     try:
-        live = await revive(session, row, await session.history(row))
+        live = await revive(session, row, await session._history(row))
         if foreign and live.tool is None:
             return False
         aside = asking is not None and row.parent is None and live.tool is not None and live.tool.reconcile is not None
@@ -153,7 +153,7 @@ async def _end_children(crib: CribPort, session: SessionPort, row: Row) -> None:
             await end_waiting(session, child, INTERRUPTED)
         elif child.id not in session.live and not await crib.store.alive(child.worker or ""):
             await _end_children(crib, session, child)
-            await _interrupt(crib, await revive(session, child, await session.history(child)))
+            await _interrupt(crib, await revive(session, child, await session._history(child)))
 
 
 async def _interrupt(crib: CribPort, live: LiveCall) -> None:

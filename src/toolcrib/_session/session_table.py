@@ -30,7 +30,7 @@ class HeldSession(SessionPort, Protocol):
     state_seen: int
     restored: bool
 
-    def names(self) -> list[str]:
+    def _tool_ids(self) -> list[str]:
         """The ids of its tools."""
 
     def _refresh(self) -> None:
@@ -42,7 +42,7 @@ class HeldSession(SessionPort, Protocol):
     def _recall(self, event: Event) -> None:
         """Takes an event of its own past, once."""
 
-    async def left(self) -> None:
+    async def _left(self) -> None:
         """Returns when the logout that is under way is over."""
 
 
@@ -140,7 +140,7 @@ class SessionTable(Generic[HeldT]):
                 raise Refused("denied", f"Session '{id}' cannot be opened")
             session = None if made else self.at_hand(id)
             if session is not None and session.closing:
-                await session.left()
+                await session._left()
             session = None if made else self._opened.get(id)
             if session is not None:
                 await self.refresh(session, row.revision)  # another process may have closed it
@@ -163,7 +163,7 @@ class SessionTable(Generic[HeldT]):
         self._opened[row.id] = session
         self._attached.pop(row.id, session)
         grants = list(session.grants) if rights.grants else None
-        await session._log(Opened(row.owner, session.namespaces, session.names(), not made, grants))
+        await session._log(Opened(row.owner, session.namespaces, session._tool_ids(), not made, grants))
         session.restored = not made
         log.info("session %s of %s was %s", row.id, row.owner, "opened" if made else "restored")
         return session
@@ -186,7 +186,9 @@ class SessionTable(Generic[HeldT]):
             session._refresh()
             self._end_unseen(session)
             session.ceiling = namespaces if narrowed else None if widened else session.ceiling
-            await session._log(NamespacesChanged(namespaces, session.names(), narrowed, widened, list(grants) or None))
+            await session._log(
+                NamespacesChanged(namespaces, session._tool_ids(), narrowed, widened, list(grants) or None)
+            )
 
     # Keeping up
 
@@ -194,7 +196,7 @@ class SessionTable(Generic[HeldT]):
         """The catalog has other tools: those who hold a session are told, and calls of what is gone end."""
         for session in self.all():
             if session._renewed() and session.id in self._opened:
-                self._crib.pipeline.aside(session._log(ToolsChanged(session.names())))
+                self._crib.pipeline.aside(session._log(ToolsChanged(session._tool_ids())))
             self._end_unseen(session)
 
     def _end_unseen(self, session: HeldT) -> None:

@@ -316,7 +316,7 @@ class Loop:
             elif row.state != "done":
                 note.state, outside = "open", True
             else:
-                done = (await session.history(row)).done
+                done = (await session._history(row)).done
                 if done is not None:
                     self.driver.conversation.ended(note, result(done), done.wake)
         return outside
@@ -324,7 +324,7 @@ class Loop:
     async def _below(self, row: Row) -> list[str]:
         """What the calls wait for that a paused call made; nothing where one of them goes on or has ended."""
         questions: list[str] = []
-        for id in (await self.driver.session.history(row)).paused or () if waits_for_children(row) else ():
+        for id in (await self.driver.session._history(row)).paused or () if waits_for_children(row) else ():
             child = await self.driver.session._row(id)
             inner = [child.question] if child.question else await self._below(child)
             if child.state != "waiting" or not inner:

@@ -60,7 +60,7 @@ class RunScope:
 
     def sees(self, tool: Tool) -> bool:
         """True if that very tool is open."""
-        return self.toolset.callable.get(tool.id) is tool or self.driver.session.sees(tool)
+        return self.toolset.callable.get(tool.id) is tool or self.driver.session._sees(tool)
 
     def names(self) -> list[str]:
         """The names that could have been meant."""

@@ -58,7 +58,7 @@ class QuestionHandler:
         """True if others have to agree too, so that nothing more can be done here."""
         from toolcrib.cli.questions import agreed, wanted
 
-        now = (await self.session.history(await self.session._row(question.call))).question
+        now = (await self.session._history(await self.session._row(question.call))).question
         if now is None or now.id != question.id:
             return False
         shown = dataclasses.asdict(now)

@@ -45,7 +45,7 @@ class PendingQuestion(NamedTuple):
     async def renewed(self) -> PendingQuestion:
         """The same question as it is now."""
         row = await self.session._row(self.row.id)
-        history = await self.session.history(row)
+        history = await self.session._history(row)
         return PendingQuestion(self.session, row, history, history.questions[self.question.id])
 
     async def answered_at(self) -> int:
@@ -74,7 +74,7 @@ async def find(crib: Crib, question: str) -> PendingQuestion | None:
     session = None if row is None else await crib._attached(row.session)
     if row is None or session is None:
         return None
-    history = await session.history(row)
+    history = await session._history(row)
     return (
         PendingQuestion(session, row, history, history.questions[question]) if question in history.questions else None
     )

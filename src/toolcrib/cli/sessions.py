@@ -134,7 +134,7 @@ async def session_row(store: Store, id: str) -> SessionRow:
 async def _completed(crib: Crib, session: Session, last: int) -> tuple[int, list[Entry]]:
     """The calls that ended last; only those are read in full."""
     rows = await crib.store.calls(session.id, done_after=0, limit=1_000_000)
-    return len(rows), [(await session.history(row)).entry() for row in rows[-last:]]
+    return len(rows), [(await session._history(row)).entry() for row in rows[-last:]]
 
 
 def shown(entry: Entry) -> dict[str, Any]:

@@ -20,7 +20,7 @@ async def call_status(ctx: Context, id: str) -> dict[str, Any]:
     Args:
         id: The id of the call.
     """
-    entry, last, now = await _found(_present(ctx.this_session).look(id))
+    entry, last, now = await _found(_present(ctx.this_session)._look(id))
     started = entry.started_at or entry.accepted_at
     return {
         "id": entry.id,

@@ -97,7 +97,7 @@ async def _outcome(request: ApiRequest, session: Session, live: LiveCall, id: st
         raise
     finally:
         work.cancel()
-    history = await session.history(await session._row(id))
+    history = await session._history(await session._row(id))
     return json_reply(forms.call(history.call(), history.status), 202)
 
 
@@ -187,7 +187,7 @@ async def _secret_arguments(session: Session, row: Row) -> bytes | None:
 async def again(request: ApiRequest) -> ApiReply:
     """Makes the same call anew, with the arguments that it was made with."""
     session, row = await found(request)
-    history = await session.history(row)
+    history = await session._history(row)
     args = encode(history.accepted.args)
     if history.accepted.secret:
         args = await _secret_arguments(session, row) or args

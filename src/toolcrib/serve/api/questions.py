@@ -180,7 +180,7 @@ async def _once_visible(request: ApiRequest, place: SessionRow, call: Row) -> bo
     if place.owner == OWNER or not _approves(request):
         return False
     session = await request.api.crib._attach(place)
-    question = (await session.history(call)).questions.get(request.body.question)
+    question = (await session._history(call)).questions.get(request.body.question)
     return question is not None and _put_to(request.principal, session, question)
 
 

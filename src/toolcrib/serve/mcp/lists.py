@@ -47,7 +47,7 @@ class McpLists:
         def all_of_them() -> Iterable[Listed]:
             own = () if self._shelf is None else self._shelf.prompts.values()
             prompts = self._upstreams.prompts(mcp_session) | {
-                one.name: one.listed for one in own if mcp_session.session.sees(one.tool)
+                one.name: one.listed for one in own if mcp_session.session._sees(one.tool)
             }
             return (prompts[name] for name in sorted(prompts))
 
@@ -73,7 +73,7 @@ class McpLists:
     def _resources(self, mcp_session: McpSession, *, template: bool) -> Iterable[Listed]:
         resources = dict(self._upstreams.templates(mcp_session) if template else self._upstreams.resources(mcp_session))
         for one in () if self._shelf is None else self._shelf.resources.values():
-            if (one.pattern is not None) == template and mcp_session.session.sees(one.tool):
+            if (one.pattern is not None) == template and mcp_session.session._sees(one.tool):
                 resources[one.uri] = one.listed
         return (resources[uri] for uri in sorted(resources))
 

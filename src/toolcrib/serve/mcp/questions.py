@@ -53,7 +53,7 @@ async def open_questions(
     rows = await session.crib.store.calls(session.id, ("waiting",), limit=100_000)
     for row in rows:
         if row.id == call or await _within(session, row.parent, call):
-            history = await session.history(row)
+            history = await session._history(row)
             if history.question is not None:
                 opened = await _open(session, history.question, history.seq, capabilities)
                 if history.question.kind == "confirm" and not agrees:

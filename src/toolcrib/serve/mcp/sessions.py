@@ -71,7 +71,7 @@ class McpSession:
 
     def shows(self, tool: Tool) -> bool:
         """True if that very tool is open here, and the policy does not hide it."""
-        return self.session.sees(tool) and not self.sight.hides(tool)
+        return self.session._sees(tool) and not self.sight.hides(tool)
 
     def tool(self, name: str) -> Tool | None:
         """The tool of that name or id, unless it is hidden or none."""

@@ -39,7 +39,7 @@ class Tasks:
     async def created(self, session: Session, call: str) -> McpReply:
         """The answer that a call goes on as a task, once it is durable."""
         await session.crib.store.flush()
-        history = await session.history(await session._row(call))
+        history = await session._history(await session._row(call))
         return McpReply(encode(self._described(session, history, "working")), b"task")
 
     async def get(self, request: McpRequest) -> McpReply:
@@ -76,7 +76,7 @@ class Tasks:
 
     async def detailed(self, session: Session, row: Row, capabilities: Mapping[str, Any]) -> dict[str, Any]:
         """A task as its owner sees it."""
-        history = await session.history(row)
+        history = await session._history(row)
         if history.done is not None:
             return await self._ended(session, history)
         opened = await open_questions(session, row.id, capabilities)
