@@ -267,7 +267,7 @@ async def test_a_tool_that_ignores_its_deadline_ends_without_its_body(session: S
 
 
 @pytest.mark.parametrize("value", [object(), HALF, {"f": print}, lambda: 1])
-async def test_output_that_can_not_be_written_as_json_is_internal(session: Session, value: Any) -> None:
+async def test_output_that_cannot_be_written_as_json_is_internal(session: Session, value: Any) -> None:
     async def odd() -> Any:
         """Give back what is no JSON."""
         return value
@@ -334,7 +334,7 @@ async def test_a_result_whose_parts_no_json_holds_is_internal(session: Session, 
 @pytest.mark.parametrize(
     "odd", [{"data": object()}, {"kind": "bogus"}, {"schema": object()}, {"key": HALF}, {"expires_s": "x"}]
 )
-async def test_a_question_that_can_not_be_asked_ends_the_call(session: Session, odd: dict[str, Any]) -> None:
+async def test_a_question_that_cannot_be_asked_ends_the_call(session: Session, odd: dict[str, Any]) -> None:
     async def asks(ctx: Context) -> None:
         """Ask oddly."""
         await ctx.ask("What?", **odd)

@@ -519,7 +519,7 @@ async def test_blocks_and_results_come_out_as_in_a_crib() -> None:
     assert (await testing.run(shown)).text == "hello"
 
 
-async def test_a_client_tool_can_not_be_run_here() -> None:
+async def test_a_client_tool_cannot_be_run_here() -> None:
     from toolcrib import Tool
 
     with pytest.raises(Refused, match="run by the client"):

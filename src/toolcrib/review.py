@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from toolcrib.accounts import AccountSettings
 from toolcrib.findings import Finding, Severity, in_order
@@ -77,7 +77,7 @@ def all_tools(crib: Crib) -> list[Tool]:
 
 def _agent_names(crib: Crib) -> Iterable[str]:
     """The names of the agents; a crib without agents has none."""
-    return () if crib.agents is None else getattr(crib.agents, "registry", ())
+    return () if crib.agents is None else crib.agents.registry
 
 
 def setting_findings(crib: Crib) -> Iterator[Finding]:
@@ -190,8 +190,7 @@ def _is_slip(text: str, meant: str) -> bool:
 
 def agent_findings(crib: Crib) -> list[Finding]:
     """Return what is wrong with the agents, held against the tools that there are."""
-    findings: Any = getattr(crib.agents, "findings", None)
-    return [] if findings is None else list(findings(all_tools(crib)))
+    return [] if crib.agents is None else crib.agents.findings(all_tools(crib))
 
 
 async def source_findings(crib: Crib) -> list[Finding]:

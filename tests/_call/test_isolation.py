@@ -640,7 +640,7 @@ async def test_the_process_and_all_that_it_started_end_when_the_parent_is_killed
     await program.communicate()
 
 
-def test_dependencies_can_not_be_handed_to_a_process() -> None:
+def test_dependencies_cannot_be_handed_to_a_process() -> None:
     with pytest.raises(BadTool, match="deps: cannot be handed to a process of its own"):
         tool(isolate=True, deps=("db",))(needs_a_dependency)
 

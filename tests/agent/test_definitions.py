@@ -170,7 +170,7 @@ def test_the_body_of_a_markdown_file_is_the_instructions(tmp_path: Path, text: s
 
 @requirement("agents.def.2")
 @pytest.mark.parametrize("text", ["no front matter", "---\n- a list\n---\nx", "---\n= =\n---\nx", "\xff"])
-def test_a_file_that_can_not_be_read_says_so(tmp_path: Path, text: str) -> None:
+def test_a_file_that_cannot_be_read_says_so(tmp_path: Path, text: str) -> None:
     path = tmp_path / "one.md"
     path.write_bytes(text.encode("latin-1"))
     assert read_file(path).agent is None

@@ -72,7 +72,7 @@ def routes(to: str) -> Any:
 
 
 @requirement("reliability.handover.1")
-async def test_a_result_can_not_hand_over_to_an_agent_that_may_only_be_called(place: Place) -> None:
+async def test_a_result_cannot_hand_over_to_an_agent_that_may_only_be_called(place: Place) -> None:
     team = [Agent(name="main", sub_agents=[{"agent": "friend", "via": "call"}]), Agent(name="friend")]
     script = {"main": [calls(("to_friend", {})), text("mine")]}
     async with world(place, team, script, routes("friend")) as here:

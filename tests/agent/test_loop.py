@@ -429,7 +429,7 @@ async def test_an_agent_that_wakes_itself_is_stopped_after_ten_times(place: Plac
             if last.role == "tool":
                 yield Text("started")
             else:
-                yield ModelCall(f"c{request.asked}", "again", "{}")
+                yield ModelCall(f"c{request.earlier_requests}", "again", "{}")
             yield Finish("stop")
 
     gates = [Agent(name="main", max_turns=2, topics=False)]
@@ -513,7 +513,7 @@ async def test_each_time_that_a_model_was_asked_to_make_room_counts(place: Place
     assert event.fields["asked"] == asked
     async with world(place, given, script) as here:
         assert (await here.send("more")).answer == "later"
-        assert here.model.requests[-1].asked == len(turns)
+        assert here.model.requests[-1].earlier_requests == len(turns)
 
 
 @requirement("agents.run.14")

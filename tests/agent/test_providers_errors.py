@@ -101,7 +101,7 @@ async def test_one_that_wants_to_be_left_alone_for_long_is_not_waited_for() -> N
     ],
     ids=["hung up", "bad gateway", "no json", "empty", "html"],
 )
-async def test_what_can_not_be_read_is_asked_for_again(bad: list[Piece]) -> None:
+async def test_what_cannot_be_read_is_asked_for_again(bad: list[Piece]) -> None:
     speaker = Speaker(bad, answer("There."))
     async with speaker as url, model(url) as one, world(Place("memory:"), MAIN, one) as here:
         outcome = await here.send("hi")

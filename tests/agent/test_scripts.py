@@ -144,7 +144,7 @@ async def test_what_an_agent_may_not_do_its_script_may_not_do(place: Place) -> N
 @pytest.mark.parametrize(
     "code", ["await run_script(code='1')", "await ask_user('who?')", "await builtin__run_script(code='1')"]
 )
-async def test_a_script_can_not_call_what_belongs_to_the_run(code: str) -> None:
+async def test_a_script_cannot_call_what_belongs_to_the_run(code: str) -> None:
     done = await ran(Place("memory:"), code, find)
     assert "NameError" in done["failure"]["message"]
 

@@ -29,7 +29,7 @@ def test_groups_are_ready_once_what_they_need_is_done() -> None:
 
 
 @requirement("forge.plan.2")
-async def test_plans_that_can_not_be_carried_out_are_refused() -> None:
+async def test_plans_that_cannot_be_carried_out_are_refused() -> None:
     async with opened(mainnet(CLOSED)) as session:
         for case in cases("plan.refused"):
             call = await session.submit("forge_execute", {"plan": plan(*case["input"]["deps"])})

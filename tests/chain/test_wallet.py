@@ -332,7 +332,7 @@ async def _stop(session: Session, call: str) -> str:
 
 
 @requirement("forge.sim.3")
-async def test_who_can_not_pay_is_told_what_is_missing(anvil_server: Anvil) -> None:
+async def test_who_cannot_pay_is_told_what_is_missing(anvil_server: Anvil) -> None:
     poor = "0x" + "0" * 36 + "b00d"
     anvil_server.ask("anvil_setBalance", poor, hex(1000))
     async with opened(local(anvil_server), user=poor) as session:

@@ -88,7 +88,7 @@ def test_on_a_terminal_it_asks_and_no_changes_nothing(project: Project) -> None:
     assert changed(project) == []
 
 
-def test_what_can_not_be_accepted_is_said(project: Project) -> None:
+def test_what_cannot_be_accepted_is_said(project: Project) -> None:
     server(project)
     assert "Say which tools, or --all" in project.run("tools", "accept", code=2).err
     assert "Say which tools, or --all" in project.run("tools", "accept", "get", "--all", code=2).err

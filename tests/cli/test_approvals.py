@@ -154,7 +154,7 @@ def test_a_question_that_was_never_asked_is_not_found(project: Project) -> None:
     assert json.loads(project.run("approvals", "approve", "c0-1", "--json", code=1).err)["error"]["code"] == "not_found"
 
 
-def test_an_expired_question_can_not_be_answered(project: Project) -> None:
+def test_an_expired_question_cannot_be_answered(project: Project) -> None:
     project.write("crib.yaml", "sources: [shop_tools]\nstore: sqlite:///shop.db\nlimits: {confirm_s: 0.2}\n")
     question = ask(project)
     time.sleep(0.3)

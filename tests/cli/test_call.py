@@ -129,7 +129,7 @@ def test_a_call_goes_on_in_a_session_as_it_is(project: Project) -> None:
     assert (shown["owner"], shown["namespaces"]) == ("ada", ["shop"])
 
 
-def test_somebody_elses_session_can_not_be_opened_under_another_name(project: Project) -> None:
+def test_somebody_elses_session_cannot_be_opened_under_another_name(project: Project) -> None:
     project.run("call", "find", "-a", "order=1", "--session", "s-1", "--owner", "ada")
     ran = project.run("call", "find", "-a", "order=1", "--session", "s-1", "--owner", "bob", code=1)
     assert "Session 's-1' belongs to ada, not to bob" in ran.err

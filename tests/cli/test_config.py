@@ -137,7 +137,7 @@ def test_sources_are_functions_of_modules_and_files_of_any_name(project: Project
     assert ids == ["shop.find", "shop.mine", "shop.refund"]
 
 
-def test_a_file_that_a_process_can_not_import_holds_no_isolated_tool(project: Project) -> None:
+def test_a_file_that_a_process_cannot_import_holds_no_isolated_tool(project: Project) -> None:
     project.write("my-tools.py", "from toolcrib import tool\n@tool(isolate=True)\ndef f() -> None:\n    'F.'\n")
     project.write("crib.yaml", "sources: [my-tools.py]\n")
     assert "rename the file" in project.run("tools", "list", code=2).err

@@ -336,7 +336,7 @@ def test_a_crib_takes_folders_files_and_servers_as_sources(tmp_path: Path) -> No
         ("[{name: x}]", "expected one of files, mcp, openapi, skills, toolkit"),
     ],
 )
-def test_a_source_that_can_not_be_is_told_with_its_line(tmp_path: Path, sources: str, said: str) -> None:
+def test_a_source_that_cannot_be_is_told_with_its_line(tmp_path: Path, sources: str, said: str) -> None:
     project = Project(tmp_path)
     project.write("crib.yaml", f"\nsources: {sources}\n")
     err = project.run("tools", "list", code=2).err

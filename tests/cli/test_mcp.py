@@ -57,7 +57,7 @@ def test_an_entry_is_added_and_all_else_stays(tmp_path: Path, text: str) -> None
 
 
 @pytest.mark.parametrize("text", ["- a\n", "sources: shop\n", "sources: null\n", "a: &b [x]\nsources: *b\n"])
-def test_a_file_that_can_not_be_changed_safely_is_left_as_it_is(tmp_path: Path, text: str) -> None:
+def test_a_file_that_cannot_be_changed_safely_is_left_as_it_is(tmp_path: Path, text: str) -> None:
     path = tmp_path / "crib.yaml"
     path.write_text(text)
     with pytest.raises(CommandError) as caught:
@@ -175,7 +175,7 @@ def test_a_variable_is_read_at_every_start(project: Project, monkeypatch: pytest
         (("x", "http://127.0.0.1:9/mcp", "more"), "An address stands alone"),
     ],
 )
-def test_what_can_not_be_a_server_is_refused(project: Project, words: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_a_server_is_refused(project: Project, words: tuple[str, ...], said: str) -> None:
     before = (project.folder / "crib.yaml").read_text()
     assert said in project.run("mcp", "add", *words, code=2).err
     assert (project.folder / "crib.yaml").read_text() == before

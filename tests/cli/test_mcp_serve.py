@@ -205,7 +205,7 @@ def test_pages_and_hosts_are_let_in_by_name(project: Project) -> None:
         (("--mcp", "--key-file", "long.txt"), "long.txt:1: expected NAME KEY"),
     ],
 )
-def test_what_can_not_be_served_is_refused(project: Project, words: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_served_is_refused(project: Project, words: tuple[str, ...], said: str) -> None:
     project.write("empty.txt", "# nobody\n")
     project.write("short.txt", "ada secret\n")
     project.write("long.txt", f"ada {KEY} {KEY}\n")

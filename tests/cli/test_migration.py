@@ -118,7 +118,7 @@ def test_rollback_takes_out_what_only_the_second_version_has(old: Project) -> No
     assert "scenario: success" in left
 
 
-def test_a_file_that_can_not_be_rewritten_says_so(old: Project) -> None:
+def test_a_file_that_cannot_be_rewritten_says_so(old: Project) -> None:
     old.write("notes.yaml", "just: data\n")
     assert "it holds no tool" in old.run("tools", "migrate", "notes.yaml", code=1).err
     assert "Did you mean 'old'" in old.run("tools", "migrate", "olld", *ROOT, code=1).err

@@ -53,7 +53,7 @@ def test_a_message_comes_from_standard_input_too(team: Team) -> None:
         (["run", "support", "hi", "--script", "x", "--model", "y"], "two models"),
     ],
 )
-def test_what_can_not_be_asked_is_told_before_anything_is_logged(team: Team, words: list[str], said: str) -> None:
+def test_what_cannot_be_asked_is_told_before_anything_is_logged(team: Team, words: list[str], said: str) -> None:
     ran = team.inside(*words, code=2)
     assert said in ran.err
     assert "Next:" in ran.err

@@ -179,7 +179,7 @@ def test_a_dry_run_tells_what_is_wrong_and_changes_nothing(project: Project) -> 
     assert "nothing to rebuild" in project.run("store", "rebuild").out
 
 
-def test_what_the_log_itself_lacks_can_not_be_mended(project: Project) -> None:
+def test_what_the_log_itself_lacks_cannot_be_mended(project: Project) -> None:
     project.run("call", "find", "-a", "order=1")
     sql(project, "DELETE FROM events WHERE kind = 'started'")
     ran = project.run("store", "rebuild", code=1)

@@ -107,7 +107,7 @@ def test_a_table_has_colours(project: Project) -> None:
     assert "\x1b[31monce" in screen.shown
 
 
-def test_output_can_not_steer_the_terminal(project: Project) -> None:
+def test_output_cannot_steer_the_terminal(project: Project) -> None:
     with on_screen(project, "call", "speak", "-a", "text=\x1b]0;owned\x07 [bold]plain[/]") as screen:
         assert screen.ended() == 0
     assert "\\x1b]0;owned\\x07 [bold]plain[/]" in screen.shown

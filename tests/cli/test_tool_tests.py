@@ -226,7 +226,7 @@ def test_a_helper_is_run(tmp_path: Path) -> None:
     assert "Available helpers: double, broken" in project.run(*run, "nobody", code=1).json["message"]
 
 
-def test_what_can_not_be_called_says_what_to_say_instead(tmp_path: Path) -> None:
+def test_what_cannot_be_called_says_what_to_say_instead(tmp_path: Path) -> None:
     project = greeting(tmp_path)
     assert "say greet.COMMAND" in project.run("tools", "call", "greet", *ROOT, code=2).err
     assert (

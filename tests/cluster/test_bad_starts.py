@@ -80,7 +80,7 @@ def an_engine_that_nobody_knows(place: Place, stack: ExitStack) -> str:
     ],
     ids=lambda broken: broken.__name__,
 )
-async def test_a_worker_that_can_not_start_says_why(broken: Break, place: Place) -> None:
+async def test_a_worker_that_cannot_start_says_why(broken: Break, place: Place) -> None:
     password = str(urlsplit(place.store).password)
     with ExitStack() as stack:
         named = broken(place, stack)

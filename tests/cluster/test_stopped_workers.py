@@ -47,7 +47,7 @@ async def test_told_to_stop_in_mid_stream_no_call_is_lost(place: Place, grace: s
 
 
 @requirement("engine.6")
-async def test_a_worker_that_stops_takes_no_more_calls_and_gives_back_what_it_can_not_finish(place: Place) -> None:
+async def test_a_worker_that_stops_takes_no_more_calls_and_gives_back_what_it_cannot_finish(place: Place) -> None:
     one = await place.worker("w1", "--grace", "0.2")
     async with place.session() as session:
         once = await session.submit("charge", {"n": 1, "wait": "go"})

@@ -51,7 +51,7 @@ async def test_the_tools_of_a_killed_server_are_degraded_until_it_runs_again() -
         assert (await served.get("/tools/raw.echo"))["health"] == "ok"
 
 
-async def test_a_source_that_can_not_be_had_is_told_of_though_it_has_no_tools() -> None:
+async def test_a_source_that_cannot_be_had_is_told_of_though_it_has_no_tools() -> None:
     gone = Mcp("/no/such/program", name="gone")
     away = OpenApi(f"http://127.0.0.1:{free_port()}/openapi.json", namespace="away")
     async with desk(Crib([gone, away, found]), **OPEN) as served:

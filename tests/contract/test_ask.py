@@ -235,7 +235,7 @@ async def test_answers_belong_to_questions_not_to_positions(open_crib: OpenCrib)
 
 @requirement("contract.ask.4")
 @pytest.mark.parametrize("odd", [{"kind": "shout"}, {"resume": "later"}, {"schema": {"type": 5}}, {"data": object()}])
-async def test_what_can_not_be_asked_ends_the_call(open_crib: OpenCrib, odd: dict[str, Any]) -> None:
+async def test_what_cannot_be_asked_ends_the_call(open_crib: OpenCrib, odd: dict[str, Any]) -> None:
     @tool(effect="once")
     async def work(ctx: Context) -> None:
         """Ask nonsense."""

@@ -38,7 +38,7 @@ async def test_a_client_tool_is_checked_waits_and_takes_the_clients_value(open_c
 
 
 @requirement("contract.client.1")
-async def test_a_client_that_can_not_do_it_says_why(open_crib: OpenCrib) -> None:
+async def test_a_client_that_cannot_do_it_says_why(open_crib: OpenCrib) -> None:
     crib = await open_crib()
     session = await crib.open(owner="ada")
     await session.offer([SIGN])
@@ -137,7 +137,7 @@ async def test_after_its_time_the_question_is_over(open_crib: OpenCrib, clock: F
 
 
 @requirement("contract.client.1")
-async def test_a_tool_that_the_client_takes_back_can_not_be_answered_for(open_crib: OpenCrib) -> None:
+async def test_a_tool_that_the_client_takes_back_cannot_be_answered_for(open_crib: OpenCrib) -> None:
     crib = await open_crib()
     session = await crib.open(owner="ada")
     await session.offer([SIGN])

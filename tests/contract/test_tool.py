@@ -359,7 +359,7 @@ async def test_a_spilled_output_keeps_its_state_changes(open_crib: OpenCrib) -> 
 
 
 @requirement("contract.tool.5")
-async def test_what_can_not_even_be_spilled_is_too_large(open_crib: OpenCrib) -> None:
+async def test_what_cannot_even_be_spilled_is_too_large(open_crib: OpenCrib) -> None:
     @tool(read_only=True)
     async def much() -> str:
         """Give much."""

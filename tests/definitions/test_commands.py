@@ -155,7 +155,7 @@ def test_a_broken_command_degrades_its_file(blocks: str, code: str, path: str) -
     assert (problem.code, problem.path, problem.line, definition.status) == (code, path, 6, "degraded")
 
 
-def test_a_command_that_can_not_run_says_why() -> None:
+def test_a_command_that_cannot_run_says_why() -> None:
     found = command("commands: [{name: c, cli_args: ['{{x']}]\n", type="cli")
     assert found.broken is not None
     assert "not closed" in found.broken

@@ -222,7 +222,7 @@ def as_nobody() -> Iterator[None]:
         os.seteuid(before)
 
 
-def test_a_file_that_can_not_be_read_says_so_until_it_can() -> None:
+def test_a_file_that_cannot_be_read_says_so_until_it_can() -> None:
     with TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         path = put(Path(folder, "desk.yaml"))

@@ -139,7 +139,7 @@ def test_an_executable_is_one_program() -> None:
 
 
 @requirement("yaml.lint.2")
-async def test_functions_that_can_not_be_read_are_faults_with_a_place(sandboxes: Sandboxes) -> None:
+async def test_functions_that_cannot_be_read_are_faults_with_a_place(sandboxes: Sandboxes) -> None:
     definition = made(
         "executable_knowledge:\n  validators:\n    - id: v\n      validates: c\n      function: 'function ( {'\n"
         "  helpers:\n    - {id: good, function: '1 + 1'}\n    - {id: bad, language: python, function: 'def f(:'}\n"

@@ -166,7 +166,7 @@ mcp_specific:
     ],
 )
 @requirement("yaml.run.mcp.2", "yaml.run.mcp.3")
-async def test_a_server_that_can_not_be_reached_is_unavailable_and_says_why(block: dict[str, Any], told: str) -> None:
+async def test_a_server_that_cannot_be_reached_is_unavailable_and_says_why(block: dict[str, Any], told: str) -> None:
     found = definition("mcp", json.dumps({"mcp_specific": block})[1:-1], id="x")
     several = Servers({}, {}, lambda id: asyncio.sleep(0))
     with pytest.raises(ToolFailure, match=told) as raised:

@@ -242,7 +242,7 @@ def test_any_tool_goes_up_and_down_in_any_style(tool: dict[str, Any], style: str
         ("tool:\n  id: a\n  anti_patterns: &x [1]\n  y: *x\n", "unusual"),
     ],
 )
-def test_what_can_not_be_rewritten_safely_is_refused(text: str, why: str) -> None:
+def test_what_cannot_be_rewritten_safely_is_refused(text: str, why: str) -> None:
     with pytest.raises(Refused, match=why):
         changed(text, "rollback")
 

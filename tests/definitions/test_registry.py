@@ -43,7 +43,7 @@ def test_without_a_registry_there_is_nothing_to_warn_of() -> None:
 
 @requirement("yaml.load.1")
 @pytest.mark.parametrize("text", ["tools: [", "- 1\n", "tools: 7\n", "a: 1\na: 2\n", "tools: {x: [1]}\n", "\x00"])
-def test_a_registry_that_can_not_be_read_gives_one_warning_and_an_empty_one(tmp_path: Path, text: str) -> None:
+def test_a_registry_that_cannot_be_read_gives_one_warning_and_an_empty_one(tmp_path: Path, text: str) -> None:
     path = tmp_path / "registry.yaml"
     path.write_text(text)
     registry = load(path)

@@ -249,7 +249,7 @@ async def test_lint_takes_ids_files_and_folders(place: Place) -> None:
 
 
 @requirement("yaml.py.1")
-async def test_a_function_that_can_not_be_read_degrades_its_file(place: Place) -> None:
+async def test_a_function_that_cannot_be_read_degrades_its_file(place: Place) -> None:
     validators = [{"id": "v", "validates": "show", "function": "return ("}]
     path = place.write("notes", "http", commands=["show"], executable_knowledge={"validators": validators})
     async with place.looked_at() as source:

@@ -38,7 +38,7 @@ def step(**more: Any) -> dict[str, Any]:
     ],
 )
 @requirement("yaml.lint.1", "yaml.lint.2")
-async def test_a_command_that_can_not_run_is_told_of_and_off(
+async def test_a_command_that_cannot_run_is_told_of_and_off(
     place: Place, type: str, blocks: dict[str, Any], path: str
 ) -> None:
     place.write("case", type, **{"commands": ["go"] if type != "meta" else [], **blocks})

@@ -280,7 +280,7 @@ async def test_checks_of_a_folder_that_is_read_with_soft_checks_only_warn(
         ("busy", "", "Validation error in 'c': no sandbox was free in time"),
     ],
 )
-async def test_a_validator_that_can_not_judge_rejects(code: FaultCode, said: str, message: str) -> None:
+async def test_a_validator_that_cannot_judge_rejects(code: FaultCode, said: str, message: str) -> None:
     verdict = await validate(judged_by(ACCEPTS), "c", {}, failing(code, said))
     assert [(each.code, each.message, each.fault) for each in verdict.errors] == [(code, message, True)]
 

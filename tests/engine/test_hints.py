@@ -406,7 +406,7 @@ def confirmed(log: Log, node: str) -> list[Any]:
 
 
 @requirement("engine.4")
-async def test_a_call_that_can_not_be_read_keeps_no_other_waiting_and_is_not_tried_all_the_time(
+async def test_a_call_that_cannot_be_read_keeps_no_other_waiting_and_is_not_tried_all_the_time(
     urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine_worker, "LATER_S", 10 * SOON_S)
@@ -502,7 +502,7 @@ def limited(number: int) -> Any:
 
 
 @requirement("engine.4")
-async def test_of_calls_that_are_looked_up_together_one_that_can_not_be_read_holds_up_no_other(
+async def test_of_calls_that_are_looked_up_together_one_that_cannot_be_read_holds_up_no_other(
     urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cluster(urls, Log()) as (api, worker):

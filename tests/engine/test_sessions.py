@@ -245,7 +245,7 @@ def looks(crib: Crib, monkeypatch: pytest.MonkeyPatch) -> "asyncio.Queue[str]":
     return done
 
 
-async def test_a_call_that_can_not_be_ended_keeps_no_other_from_expiring(
+async def test_a_call_that_cannot_be_ended_keeps_no_other_from_expiring(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     log, clock = Log(), FakeClock()

@@ -78,7 +78,7 @@ async def _call(session: Session, id: str) -> dict[str, Any]:
 async def _request(crib: Crib, session: Session, run: str, turn: int) -> Any:
     agents: Any = crib.agents
     asked = await agents.request(session, run, turn)
-    return [asked.agent, asked.asked, [[one.role, one.text, one.call, one.kept] for one in asked.messages]]
+    return [asked.agent, asked.earlier_requests, [[one.role, one.text, one.call, one.kept] for one in asked.messages]]
 
 
 async def _own(crib: Crib) -> dict[str, Any]:

@@ -123,7 +123,7 @@ def test_a_template_that_is_none_is_an_error(template: str) -> None:
 
 
 @requirement("policy.cap.2")
-def test_a_template_for_an_argument_that_can_not_be_given_is_an_error() -> None:
+def test_a_template_for_an_argument_that_cannot_be_given_is_an_error() -> None:
     schema = {"type": "object", "properties": {"path": {"type": "string"}}, "additionalProperties": False}
     assert kinds_of(["fs:read:{path}"], schema) == {"path": "path"}
     with pytest.raises(BadRule, match="no argument 'pth'"):

@@ -173,7 +173,7 @@ async def test_a_change_while_nobody_was_there_is_noticed_at_the_next_start(plac
         assert await crib.accept(actor="ada") == []
 
 
-async def test_an_unknown_tool_can_not_be_accepted_and_the_nearest_is_named(place: Place) -> None:
+async def test_an_unknown_tool_cannot_be_accepted_and_the_nearest_is_named(place: Place) -> None:
     async with place.crib(Stranger(read_file()), policy=policy("ask")) as crib:
         with pytest.raises(Refused, match="No such tool") as refused:
             await crib.accept("far.read_fil", actor="ada")
@@ -267,7 +267,7 @@ def test_a_pin_is_one_of_three_words() -> None:
 
 
 @requirement("policy.auto.1", "policy.rule.7", "policy.pin.1")
-async def test_story_4_a_stranger_can_not_take_the_name_of_what_is_allowed(place: Place) -> None:
+async def test_story_4_a_stranger_cannot_take_the_name_of_what_is_allowed(place: Place) -> None:
     bare = {"rules": [{"allow": "read_file"}], "pin": "ask"}
     async with place.crib(Stranger(read_file()), policy=bare) as crib:
         assert effect(await opened(crib)) == "ask"

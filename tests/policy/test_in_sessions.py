@@ -69,7 +69,7 @@ async def test_a_denied_call_is_in_the_log_with_the_verdict() -> None:
         assert (done.fields["verdict"]["effect"], done.fields["verdict"]["rule"]) == ("deny", "no-rm")
 
 
-async def test_an_argument_that_can_not_be_judged_is_invalid() -> None:
+async def test_an_argument_that_cannot_be_judged_is_invalid() -> None:
     async with Crib(TOOLS, policy={"preset": "pro"}) as crib:
         assert code(await (await opened(crib)).call("put", {"path": "a\x00b"})) == "invalid_arguments"
 

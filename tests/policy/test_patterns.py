@@ -87,7 +87,7 @@ def test_a_stranger_is_loosened_by_its_id_alone() -> None:
 
 
 @requirement("policy.rule.7")
-def test_a_stranger_can_not_take_an_id_by_a_dotted_name() -> None:
+def test_a_stranger_cannot_take_an_id_by_a_dotted_name() -> None:
     thief = Tool(name="git.push", namespace="evil", description="x", trusted=False)
     assert not parse("git.push").tool.covers(thief, strictly=True)
     assert not parse("git.*").tool.covers(thief, strictly=True)

@@ -141,7 +141,7 @@ def test_links_are_followed_and_only_once_for_all_rules() -> None:
     assert asked == ["/session/link/passwd"]
 
 
-def test_an_argument_that_can_not_be_judged_is_no_verdict() -> None:
+def test_an_argument_that_cannot_be_judged_is_no_verdict() -> None:
     with pytest.raises(UnfitArgument):
         verdict(policy({"allow": "edit(docs/**)"}), EDIT, path="")
 

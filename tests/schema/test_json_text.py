@@ -45,7 +45,7 @@ def test_python_values_are_written_as_json() -> None:
 
 
 @pytest.mark.parametrize("given", [{"x": object()}, {"x": "\ud800"}, "\ud800", object(), {"x": b"\xff"}])
-def test_what_json_can_not_say_is_a_problem(given: object) -> None:
+def test_what_json_cannot_say_is_a_problem(given: object) -> None:
     with pytest.raises(BadArguments) as caught:
         read_arguments(given)
     assert [problem.kind for problem in caught.value.problems] == ["json"]

@@ -107,7 +107,7 @@ def no_type(a: int, rest: 5) -> None: ...  # type: ignore[valid-type]
 @pytest.mark.parametrize(
     "fn", [star, stars, positional, without_schema, deep_without_schema, unknown_name, two_contexts, no_type]
 )
-def test_a_parameter_that_can_not_be_an_argument_is_named(fn: Any) -> None:
+def test_a_parameter_that_cannot_be_an_argument_is_named(fn: Any) -> None:
     with pytest.raises(SchemaError, match="parameter 'rest'"):
         signature(fn)
 
@@ -251,7 +251,7 @@ def test_parameters_may_have_any_name() -> None:
     assert values(parser_of(fn), given) == given
 
 
-def test_a_default_that_json_can_not_say_still_applies() -> None:
+def test_a_default_that_json_cannot_say_still_applies() -> None:
     marker = object()
 
     def fn(a: Any = marker) -> None: ...

@@ -417,7 +417,7 @@ def test_a_class_tool_receives_its_object_as_one_value() -> None:
 
 
 @pytest.mark.parametrize("kind", [int, list[int], Point, Callable[[], None], Color])
-def test_a_type_that_is_no_object_can_not_be_a_class_tool(kind: Any) -> None:
+def test_a_type_that_is_no_object_cannot_be_a_class_tool(kind: Any) -> None:
     with pytest.raises(SchemaError):
         type_parser(kind)
 

@@ -137,7 +137,7 @@ async def test_several_things_are_asked_at_once_and_only_what_the_client_can_do(
 
 
 @requirement("mcp.server.5")
-async def test_a_client_that_can_not_be_asked_is_told_how_to_answer_elsewhere(place: Place) -> None:
+async def test_a_client_that_cannot_be_asked_is_told_how_to_answer_elsewhere(place: Place) -> None:
     parked = await place.call("greet")
     assert parked["isError"] is True
     (question,) = await place.crib.questions()
@@ -165,7 +165,7 @@ async def test_a_prompt_may_ask(place: Place) -> None:
 
 
 @requirement("mcp.server.5")
-async def test_a_prompt_that_asks_who_can_not_be_asked_is_an_error_and_no_task(place: Place) -> None:
+async def test_a_prompt_that_asks_who_cannot_be_asked_is_an_error_and_no_task(place: Place) -> None:
     status, error = await place.error("prompts/get", {"name": "asks"}, can=TASKS)
     assert (status, error["code"]) == (500, -32603)
     (question,) = await place.crib.questions()
@@ -235,7 +235,7 @@ async def test_tasks_are_for_clients_that_know_them(place: Place) -> None:
 
 
 @requirement("mcp.server.6")
-async def test_ids_of_tasks_can_not_be_guessed(place: Place) -> None:
+async def test_ids_of_tasks_cannot_be_guessed(place: Place) -> None:
     task = (await place.call("job", can=TASKS | FORM))["taskId"]
     call, _, mark = task.rpartition(".")
     for guess in (call, f"{call}.", f"{call}.{'A' * len(mark)}", f"{call}1.{mark}", "nothing", ""):

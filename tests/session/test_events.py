@@ -152,7 +152,7 @@ async def test_a_user_is_not_connected_unless_said_and_8_kb_are_the_limit() -> N
 
 
 @requirement("aomi.user.1")
-async def test_a_tool_can_not_change_what_the_client_said() -> None:
+async def test_a_tool_cannot_change_what_the_client_said() -> None:
     @tool(read_only=True)
     async def forge(ctx: Context) -> None:
         """Try to change it."""

@@ -189,7 +189,7 @@ async def test_a_fixed_key_stays_hidden(place: Place) -> None:
     assert got == [KEY]
 
 
-def test_tools_that_can_not_hold_a_key_are_not_looked_at() -> None:
+def test_tools_that_cannot_hold_a_key_are_not_looked_at() -> None:
     @tool
     async def add(a: int, b: int, names: list[str] | None = None, sizes: dict[str, int] | None = None) -> int:
         """Add."""

@@ -69,7 +69,7 @@ async def test_a_session_is_one_row_with_owner_times_and_state(file_place: Place
         assert opened - rounding <= updated <= datetime.now(UTC)
 
 
-async def test_the_view_can_not_be_written(file_place: Place, tmp_path: Path) -> None:
+async def test_the_view_cannot_be_written(file_place: Place, tmp_path: Path) -> None:
     async with file_place.crib(say) as crib:
         await crib.open("s-1", owner="ada")
         with closing(sqlite3.connect(tmp_path / "log.db")) as db:

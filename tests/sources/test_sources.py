@@ -45,7 +45,7 @@ async def test_a_crib_that_is_started_again_starts_its_sources_again() -> None:
     assert source.log == ["start", "stop", "start", "stop"]
 
 
-async def test_a_crib_that_can_not_start_stops_what_it_has_started() -> None:
+async def test_a_crib_that_cannot_start_stops_what_it_has_started() -> None:
     well, broken = Counted("well"), Counted("broken", broken=True)
     with pytest.raises(RuntimeError, match="nobody there"):
         await Crib([well, broken]).start()

@@ -297,9 +297,9 @@ async def test_who_only_waits_asks_the_database_nothing(postgres_url: str) -> No
         waiting = asyncio.create_task(reader.wait("s", 0))
         await until(lambda: _true("s" in reader._followers))
         await reader.flush()
-        asked = reader._pool.asked
+        asked = reader._pool.requests
         await asyncio.sleep(1.5)  # longer than any poller would wait
-        assert reader._pool.asked == asked
+        assert reader._pool.requests == asked
         await writer.commit(note("s"))
         await waiting
 
@@ -750,7 +750,7 @@ async def test_the_view_shows_sessions_to_plain_sql(postgres_url: str) -> None:
 
 
 @requirement("aomi.table.1")
-async def test_the_view_can_not_be_written(postgres_url: str) -> None:
+async def test_the_view_cannot_be_written(postgres_url: str) -> None:
     async with opened(postgres_url, "a"):
         for statement in ("DELETE FROM session_tool_state", "UPDATE session_tool_state SET user_id = 'eve'"):
             with pytest.raises(ServiceError, match="view"):

@@ -125,7 +125,7 @@ async def test_a_file_that_is_no_database_is_refused_and_left_alone(file: Path) 
     assert file.read_text() == "my notes\n" * 1000
 
 
-async def test_a_lock_file_that_can_not_be_made_is_explained(file: Path) -> None:
+async def test_a_lock_file_that_cannot_be_made_is_explained(file: Path) -> None:
     Path(f"{file}-workers").mkdir()
     assert "log.db-workers" in await refusal(file)
 
@@ -292,7 +292,7 @@ async def test_a_locked_file_is_an_error_and_then_goes_on(file: Path) -> None:
         assert await texts(store) == ["after"]
 
 
-async def test_a_store_that_can_not_write_its_rest_still_lets_go(file: Path) -> None:
+async def test_a_store_that_cannot_write_its_rest_still_lets_go(file: Path) -> None:
     store = SqliteStore(f"sqlite:///{file}")
     await store.start("worker-1")
     store._writing.execute("PRAGMA busy_timeout = 20")
@@ -587,7 +587,7 @@ async def test_the_view_shows_sessions_to_plain_sql(file: Path) -> None:
     assert (second["session_id"], second["user_id"]) == ("s-2", "bob")
 
 
-async def test_the_view_can_not_be_written(file: Path) -> None:
+async def test_the_view_cannot_be_written(file: Path) -> None:
     async with opened(file):
         with pytest.raises(sqlite3.OperationalError, match="view"):
             sql(file, "DELETE FROM session_tool_state")

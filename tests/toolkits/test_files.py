@@ -405,7 +405,7 @@ async def test_no_expression_takes_its_time(root: Path, pattern: str) -> None:
         assert result.ok
 
 
-async def test_an_expression_that_can_not_be_searched_for_says_why(root: Path) -> None:
+async def test_an_expression_that_cannot_be_searched_for_says_why(root: Path) -> None:
     async with opened(files.tools(root)) as session:
         for pattern in ("(", r"(a)\1", "(?=a)", "(x{1000}){1000}"):
             failure = (await session.call("grep", {"pattern": pattern})).failure
@@ -438,7 +438,7 @@ async def test_a_search_passes_over_what_a_grant_speaks_against(root: Path) -> N
         assert await code(session, "grep", {"pattern": "."}) == "denied"
 
 
-def test_a_folder_that_is_not_there_or_can_not_be_named_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there_or_cannot_be_named_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a{b}").mkdir()
     for wrong in (tmp_path / "none", tmp_path / "a{b}"):
         with pytest.raises(BadTool, match="root"):

@@ -45,7 +45,7 @@ export const State = ({ of }: { of: string }) => <span class={`state ${tone(of)}
 const UNSEEN =
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u115f\u1160\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\uffa0\ufeff\ufff9-\ufffb]/g;
 
-/** Text with what can not be seen in it written out. */
+/** Text with what cannot be seen in it written out. */
 export const plain = (text: string) => text.replace(UNSEEN, (mark) => `\\u${mark.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
 const MOST_SAID = 2_000;
@@ -247,7 +247,7 @@ interface Work {
   disabled?: boolean;
 }
 
-/** A button for work that takes a while: it can not be pressed twice, and says what went wrong. */
+/** A button for work that takes a while: it cannot be pressed twice, and says what went wrong. */
 export function Do({ work, children, class: look, disabled }: Work) {
   const busy = useSignal(false);
   const trouble = useSignal<unknown>(undefined);

@@ -98,9 +98,9 @@ class Admission:
         options = request.options
         look = _Look(request, request.arguments, options.label)
         try:
-            tool, desk = self._find(request)
+            tool, scope = self._find(request)
             look.tool, look.timeout_s = tool, self.timeout_s(request, tool)
-            self._authorize(request, tool, desk)
+            self._authorize(request, tool, scope)
             if history is not None and request.problem is None:
                 self._check_approvals(request, tool, history)
             if request.problem is not None or len(request.arguments) > self._limits.arguments_bytes:
@@ -110,10 +110,10 @@ class Admission:
             if context is not None and tool.prepare is not None and new:
                 await self._prepare(look, tool, context)
             look.parsed = parsed = self._validate(look, tool)
-            settled = options.agent is None or (desk is not None and tool in desk.policy.constant)
+            settled = options.agent is None or (scope is not None and tool in scope.policy.constant)
             if context is not None and (tool.validate is not None or not settled):
-                await self._look_further(look, tool, parsed, context, desk)
-            verdict = self._decide(request, tool, parsed, desk)
+                await self._look_further(look, tool, parsed, context, scope)
+            verdict = self._decide(request, tool, parsed, scope)
             if new:
                 await self._charge(request, tool, parsed)
         except _Refusal as refusal:
@@ -150,8 +150,8 @@ class Admission:
         """Return why a call may not go on at all: the first two stages alone, for one whose work was done elsewhere."""
         look = _Look(request, request.arguments, request.options.label)
         try:
-            look.tool, desk = self._find(request)
-            self._authorize(request, look.tool, desk)
+            look.tool, scope = self._find(request)
+            self._authorize(request, look.tool, scope)
         except _Refusal as refusal:
             return look.rejected(refusal)
         return None
@@ -161,23 +161,23 @@ class Admission:
     def _find(self, request: CallRequest) -> tuple[Tool, AgentScope | None]:
         """Return the tool of that name, among those the session may see; and what the run of an agent gives."""
         agents = None if request.options.run is None else request.session.crib.agents
-        desk = None if agents is None else agents.desk(request)
-        tool = request.session.tool(request.name) if desk is None else desk.tool(request)
+        scope = None if agents is None else agents.scope(request)
+        tool = request.session.tool(request.name) if scope is None else scope.tool(request)
         if tool is not None and tool.renew is not None:
-            tool = self.lookup(request, desk)
-        return self._missing(request, desk) if tool is None else tool, desk
+            tool = self.lookup(request, scope)
+        return self._missing(request, scope) if tool is None else tool, scope
 
-    def lookup(self, request: CallRequest, desk: AgentScope | None) -> Tool | None:
+    def lookup(self, request: CallRequest, scope: AgentScope | None) -> Tool | None:
         """Return the tool that a name means to whoever calls."""
-        tool = request.session.tool(request.name) if desk is None else desk.tool(request)
+        tool = request.session.tool(request.name) if scope is None else scope.tool(request)
         if tool is not None and tool.renew is not None:
             tool.renew()  # its source tells the catalog at once, which knows more of a tool than its source does
-            tool = request.session.tool(request.name) if desk is None else desk.tool(request)
+            tool = request.session.tool(request.name) if scope is None else scope.tool(request)
         return tool
 
     def recall(self, request: CallRequest) -> Recalled:
         """Return a call of the log with the tool of now, which may have secrets."""
-        tool = self.lookup(request, request.desk())
+        tool = self.lookup(request, request.scope())
         if tool is None:
             return Recalled(request, None, request.name)
         shown, secrets = None, tuple[str, ...]()
@@ -188,21 +188,21 @@ class Admission:
     def missing(self, request: CallRequest) -> Failure:
         """Return why the session does not have a tool."""
         try:
-            self._missing(request, request.desk())
+            self._missing(request, request.scope())
         except _Refusal as refusal:
             return refusal.failure
 
-    def _missing(self, request: CallRequest, desk: AgentScope | None) -> NoReturn:
+    def _missing(self, request: CallRequest, scope: AgentScope | None) -> NoReturn:
         """The name is ambiguous, its namespace is closed, or nobody knows it."""
         view, name = request.session._view, whole(request.name)
         if name in view.ambiguous:
             names = ", ".join(view.ambiguous[name])
             raise _Refusal(failure_of(None, "invalid_arguments", f"'{name}' is ambiguous; say which: {names}"))
         closed = self._catalog.some(name, request.session.owner)
-        hidden = desk is not None and closed is not None and closed.namespace == "builtin"
+        hidden = scope is not None and closed is not None and closed.namespace == "builtin"
         if closed is not None and not hidden and not request.session._sees(closed):
             self._refuse_namespace(request, None, closed)
-        close = nearest(name, list(view.names) if desk is None else desk.names())
+        close = nearest(name, list(view.names) if scope is None else scope.names())
         hint = f"similar: {', '.join(close)}" if close else None
         raise _Refusal(failure_of(None, "not_found", f"Unknown tool: {name}", hint=hint))
 
@@ -216,13 +216,13 @@ class Admission:
 
     # 2. authorize
 
-    def _authorize(self, request: CallRequest, tool: Tool, desk: AgentScope | None) -> None:
+    def _authorize(self, request: CallRequest, tool: Tool, scope: AgentScope | None) -> None:
         """Check the session's namespaces again, whoever found the tool; then grants, depth and turn."""
         session, turn = request.session, request.options.turn
-        if not (session.opened.get(tool.id) is tool if desk is None else desk.sees(tool)):
+        if not (session.opened.get(tool.id) is tool if scope is None else scope.sees(tool)):
             self._refuse_namespace(request, tool, tool)
         if tool.capabilities:
-            self._check_grants(request, tool, session.policy if desk is None else desk.policy)
+            self._check_grants(request, tool, session.policy if scope is None else scope.policy)
         if request.origin.depth > self._limits.depth:
             raise _Refusal(failure_of(tool, "denied", f"Calls may be at most {self._limits.depth} deep"))
         if turn is not None and session._calls_in_turn(turn) > (most := self._per_turn):
@@ -363,27 +363,27 @@ class Admission:
             raise _Refusal(failure_of(tool, "invalid_arguments", value))
 
     async def _look_further(
-        self, look: _Look, tool: Tool, parsed: ParsedArguments, context: MakeContext, desk: AgentScope | None
+        self, look: _Look, tool: Tool, parsed: ParsedArguments, context: MakeContext, scope: AgentScope | None
     ) -> None:
         """Let the tool check the arguments, and find out where those of an agent come from."""
         if tool.validate is not None:
             await self._check(look, tool, parsed, context)
         session, in_run = look.request.session, look.request.options.run is not None
-        policy = session.policy if desk is None else desk.policy
+        policy = session.policy if scope is None else scope.policy
         if look.request.agent is None or not policy.needs_origins(tool, in_run):
             return
-        instructions = None if desk is None else desk.instructions
+        instructions = None if scope is None else scope.instructions
         if session.origin_log is None or not session.origin_log.refresh(instructions):
             await session._trace_origins(instructions)
 
     # 4. decide
 
-    def _decide(self, request: CallRequest, tool: Tool, parsed: ParsedArguments, desk: AgentScope | None) -> Verdict:
+    def _decide(self, request: CallRequest, tool: Tool, parsed: ParsedArguments, scope: AgentScope | None) -> Verdict:
         """Ask the policy, once, about the parsed arguments."""
         session, parser = request.session, tool.parser
         assert parser is not None
         try:
-            policy = (session.judge or session.policy) if desk is None else desk.policy
+            policy = (session.judge or session.policy) if scope is None else scope.policy
             by_agent = request.options.agent is not None
             # Another policy may say more, and so may origins.
             known = policy.settled if type(policy) is DefaultPolicy and not by_agent else policy.constant

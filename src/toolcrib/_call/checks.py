@@ -50,9 +50,9 @@ class CheckHost(OutsideCrib):
     @property
     def facts(self) -> dict[str, Any]:
         """Who and where."""
-        desk = self.request.desk()
+        scope = self.request.scope()
         facts = self.request.facts(self.tool, 1, self._deadline)
-        return facts if desk is None else {**facts, "run": desk.run(self)}
+        return facts if scope is None else {**facts, "run": scope.run(self)}
 
     def snapshot(self) -> Snapshot:
         """The state of now."""

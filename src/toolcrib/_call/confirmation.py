@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 def policy_of(request: CallRequest) -> Policy:
     """Return what judges a call: the policy of its session, narrowed by that of the agent that makes it."""
-    desk = request.desk()
-    return request.session.policy if desk is None else desk.policy
+    scope = request.scope()
+    return request.session.policy if scope is None else scope.policy
 
 
 def confirm(call: Admitted) -> dict[str, Any]:

@@ -89,8 +89,8 @@ class CallHost:
             assert live.tool is not None
             attempt = 1 if live.row is None else max(1, live.row.attempt)
             self._facts = live.request.facts(live.tool, attempt, live.started_at + live.timeout_s)
-            if live.desk is not None:
-                self._facts["run"] = live.desk.run(live)
+            if live.scope is not None:
+                self._facts["run"] = live.scope.run(live)
         return self._facts
 
     @property

@@ -139,24 +139,24 @@ class LiveCall(CallParts, eq=False, weakref=True):
     # What is written of it
 
     @property
-    def desk(self) -> AgentScope | None:
+    def scope(self) -> AgentScope | None:
         """What the run of an agent gives to its calls; None where this is no call of a run."""
         if self.request.options.run is None:
             return None
         parts = self._parts()
         if parts.scope is None:
-            parts.scope = self.request.desk()
+            parts.scope = self.request.scope()
         return parts.scope
 
     @property
     def policy(self) -> Policy:
         """What judges it."""
-        return self.session.judge or self.session.policy if self.desk is None else self.desk.policy
+        return self.session.judge or self.session.policy if self.scope is None else self.scope.policy
 
     def path(self) -> list[str]:
         """The agents from the top down to the one that called."""
-        if self.desk is not None:
-            return self.desk.path()
+        if self.scope is not None:
+            return self.scope.path()
         return [self.agent] if self.agent else []
 
     def digest(self) -> str:

@@ -335,8 +335,8 @@ class Pipeline:
 
     async def _presented(self, live: LiveCall, result: Result) -> Result:
         """The result as its caller and the log are to have it, with the calls that it makes and what is kept of it."""
-        if live.desk is not None:
-            result = live.desk.finished(live, result)
+        if live.scope is not None:
+            result = live.scope.finished(live, result)
         if live.edited or live.secrets:
             result = presentable(live, result)
         if live.by.kind == "agent" and live.session.loops is not None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from toolcrib.catalog import Catalog, CatalogView
 from toolcrib.events import Event, EventData, StateRecord
+from toolcrib.findings import Finding
 from toolcrib.keywords import AnswerKeywords
 from toolcrib.policy import Policy
 from toolcrib.state import Key, Mode, State
@@ -237,7 +238,7 @@ class AgentScope(Protocol):
 class AgentRunner(Protocol):
     """What runs agents over the sessions of a crib."""
 
-    def desk(self, call: Any) -> AgentScope | None:
+    def scope(self, call: Any) -> AgentScope | None:
         """What the run of a call gives to it."""
 
     def policy_of(self, session: Any, agent: str) -> Policy:
@@ -245,6 +246,13 @@ class AgentRunner(Protocol):
 
     def news(self, session: Any, call: Any = None) -> None:
         """Something happened that a run may have waited for: a call ended or was answered, a session was opened."""
+
+    @property
+    def registry(self) -> Iterable[str]:
+        """The names of its agents."""
+
+    def findings(self, tools: Iterable[Tool]) -> list[Finding]:
+        """What is wrong with its agents, held against the tools that there are."""
 
     def built_in(self) -> Mapping[str, Tool]:
         """The tools that are built into agents, by id."""

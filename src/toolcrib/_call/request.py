@@ -153,11 +153,11 @@ class CallRequest(msgspec.Struct, frozen=True, gc=False):
         in_run = self.options.run is not None
         return Subject(session.id, session.owner, session.namespaces, session.folders, agent, origins, direct, in_run)
 
-    def desk(self) -> AgentScope | None:
+    def scope(self) -> AgentScope | None:
         """Return what the run of an agent gives to its calls; None where this is no call of a run."""
         if self.options.run is None or self.session.crib.agents is None:
             return None
-        return self.session.crib.agents.desk(self)
+        return self.session.crib.agents.scope(self)
 
     def facts(self, tool: Tool, attempt: int, deadline: float) -> dict[str, Any]:
         """Return who and where, as the tool's code sees it."""

@@ -203,7 +203,7 @@ class SessionTable(Generic[HeldT]):
         """Calls in the queue of tools that the session no longer has end; those that have started go on."""
         pipeline = self._crib.pipeline
         for live in list(session.live.values()):
-            if pipeline.scheduler.seats(live) or live.desk is not None or live.tool is None:
+            if pipeline.scheduler.seats(live) or live.scope is not None or live.tool is None:
                 continue
             if live.tool.id not in session._view.names:
                 live.stop(pipeline.admission.missing(live.request))

@@ -178,7 +178,7 @@ class Conversation:
         self.queue: list[QueuedMessage] = []
         self.late: dict[str, tuple[CallNote, str]] = {}
         self.heard: dict[str, int] = {}
-        self.asked: Counter[str] = Counter()
+        self.requests: Counter[str] = Counter()
         self.keys: dict[str, str | int] = {}
         self.taken: dict[int, str] = {}
         self.foreground_runs = 0
@@ -241,7 +241,7 @@ class Conversation:
         run.finished, run.waiting_since = data, None
         run.course.clear()
         self.going.pop(run.id, None)
-        self.asked[run.agent] += data.asked or 0
+        self.requests[run.agent] += data.asked or 0
         if run.parent is not None and (above := self.run_of(run.parent)) is not None:
             above.usage += Usage.read(data.usage)
         if self.foreground is run:
@@ -250,7 +250,7 @@ class Conversation:
     def _handover(self, event: Event, data: HandedOver) -> None:
         run = self.runs.get(data.run or "")
         summarised = data.history is not None and data.history.summary is not None
-        self.asked[data.source] += summarised if data.asked is None else data.asked
+        self.requests[data.source] += summarised if data.asked is None else data.asked
         (self.line if run is None else run.line).hand_over(event.seq, data)
         if run is None:
             return
@@ -267,7 +267,7 @@ class Conversation:
         first, last = data.from_seq, data.to_seq
         rest = [item for item in line.views.get(data.agent, []) if not first <= item.seq <= last]
         line.views[data.agent] = [TranscriptItem(first, "note", data.summary), *rest]
-        self.asked[data.agent] += 1 if data.asked is None else data.asked
+        self.requests[data.agent] += 1 if data.asked is None else data.asked
 
     def _interrupted(self, event: Event, data: Interrupted) -> None:
         if self.foreground is not None:
@@ -287,7 +287,7 @@ class Conversation:
             run.reply = item
             run.turn_usage = Usage.read(data.usage)
             run.usage += run.turn_usage
-            self.asked[run.agent] += 1 if data.asked is None else data.asked
+            self.requests[run.agent] += 1 if data.asked is None else data.asked
         else:
             parts = self._parts_of(data) if data.parts is not None or data.results else ()
             item = TranscriptItem(event.seq, data.role, data.content, data.agent, parts=parts)

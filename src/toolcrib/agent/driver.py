@@ -461,7 +461,7 @@ class Driver:
             session=self.session.id,
             run=run.id,
             turn=run.turn,
-            asked=self.conversation.asked[agent.name],
+            earlier_requests=self.conversation.requests[agent.name],
             process=self.session.pipeline.worker,
         )
 

@@ -127,7 +127,7 @@ class ToolView(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CompletionRequest:
-    """What a model is asked. `asked` tells how often this agent was answered before in its session."""
+    """What a model is asked. `earlier_requests` is how often the model answered this agent before in its session."""
 
     agent: str
     model: str | None
@@ -137,12 +137,15 @@ class CompletionRequest:
     session: str = ""
     run: str = ""
     turn: int = 1
-    asked: int = 0
+    earlier_requests: int = 0
     process: str = ""
 
 
 class Model(ABC):
     """A language model. Only `respond` has to be written."""
+
+    name: str | None = None
+    """What telemetry calls it; the model of each request, unless said."""
 
     @abstractmethod
     def respond(self, request: CompletionRequest) -> AsyncIterator[Delta]:

@@ -170,7 +170,7 @@ class Agents:
         """Takes in what the log of a session says."""
         await self.driver(session).restore()
 
-    def desk(self, call: CallRequest) -> RunScope | None:
+    def scope(self, call: CallRequest) -> RunScope | None:
         """What a run gives to its calls; one whose agent is gone has no tools."""
         driver = self.driver(cast(Session, call.session))
         run = driver.conversation.runs.get(call.options.run or "")

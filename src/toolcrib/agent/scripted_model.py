@@ -91,7 +91,7 @@ class ScriptedModel(Model):
         if request.process != self._process:  # what an earlier process was told but did not keep is said again
             self._process = request.process
             self._next.clear()
-        number = max(self._next[agent], request.asked)
+        number = max(self._next[agent], request.earlier_requests)
         self._next[agent] = number + 1
         turns = self.script.get(agent, [])
         if number >= len(turns):

@@ -64,9 +64,7 @@ class TracedModel(Model):
 
     async def respond(self, request: CompletionRequest) -> AsyncIterator[Delta]:
         """The reply of the model, piece by piece."""
-        reply = _TracedReply(
-            self._telemetry, request, _facts(getattr(self._model, "name", None) or request.model, request)
-        )
+        reply = _TracedReply(self._telemetry, request, _facts(self._model.name or request.model, request))
         deltas: Any = self._model.respond(request)
         try:
             while (delta := await reply.next(deltas)) is not None:

@@ -79,8 +79,8 @@ def private(tool: LabelledTool) -> bool:
 
 def labels_of(tool: LabelledTool) -> list[tuple[str, bool]]:
     """Return what the results of a tool count as, each with whether it was declared."""
-    found = ("trusted" if trusted(tool) else "untrusted", "private" if private(tool) else "public")
-    return [(label, label in tool.labels) for label in found]
+    labels = ("trusted" if trusted(tool) else "untrusted", "private" if private(tool) else "public")
+    return [(label, label in tool.labels) for label in labels]
 
 
 def roles_of(tool: LabelledTool) -> list[tuple[str, Role, bool]]:
@@ -110,14 +110,14 @@ def arguments(tool: LabelledTool, values: Any) -> Iterator[ArgumentValue]:
 
 def traits(tool: LabelledTool) -> Mapping[str, tuple[Role, Any]]:
     """Return the role and the default of each argument, worked out once for a tool."""
-    found = _traits.get(tool)
-    if found is None:
+    known = _traits.get(tool)
+    if known is None:
         properties: Mapping[str, Any] = tool.input_schema.get("properties", {})
-        found = _traits[tool] = {
+        known = _traits[tool] = {
             name: (role_of(name, schema), schema.get("default", _NOTHING) if isinstance(schema, Mapping) else _NOTHING)
             for name, schema in properties.items()
         }
-    return found
+    return known
 
 
 def roles(tool: LabelledTool) -> frozenset[Role]:

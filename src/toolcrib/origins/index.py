@@ -265,18 +265,18 @@ class OriginIndex:
 
         What a script made for an argument was seen in what it was made of.
         """
-        found: list[Sighting] = []
+        sightings: list[Sighting] = []
         if self.user.contain(value):
-            found.append(Sighting("user", trusted=True))
+            sightings.append(Sighting("user", trusted=True))
         if self.instructions.contain(value):
-            found.append(Sighting("instructions", trusted=True))
-        found += self.fields(value)
+            sightings.append(Sighting("instructions", trusted=True))
+        sightings += self.fields(value)
         for kind, record, path, text in self._holding(value):
             described = record.led and self._described(record)
-            found.append(
+            sightings.append(
                 Sighting(kind, record.call, record.tool, path, record.trusted, described=described, passage=text)
             )
-        return found or self._made_of(argument) or [Sighting("nowhere")]
+        return sightings or self._made_of(argument) or [Sighting("nowhere")]
 
     def fields(self, value: Any) -> list[Sighting]:
         """Return the records of which a value is a whole field, what is trusted most first."""

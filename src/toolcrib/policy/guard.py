@@ -45,9 +45,9 @@ class Doubt(NamedTuple):
         seen = self.sighting
         if seen is None:
             return {"text": self.text}
-        said = {"argument": self.argument, "value": self.value, "seen": seen.kind, "text": self.text}
+        facts = {"argument": self.argument, "value": self.value, "seen": seen.kind, "text": self.text}
         more = {"call": seen.call, "tool": seen.tool, "path": seen.path, "passage": _around(seen.passage, self.value)}
-        return {**said, **{name: value for name, value in more.items() if value}}
+        return {**facts, **{name: value for name, value in more.items() if value}}
 
 
 def concerns(tool: Tool) -> bool:
@@ -59,14 +59,14 @@ def concerns(tool: Tool) -> bool:
 
 def verdict(tool: Tool, values: Mapping[str, Any], index: OriginIndex | None, detail: tuple[str, ...] = ()) -> Verdict:
     """Return what the guard says of a call of an agent, after the `detail`; without an index nothing is trusted."""
-    found = list(doubts(tool, values, index or OriginIndex()))
-    if not found:
+    asks = list(doubts(tool, values, index or OriginIndex()))
+    if not asks:
         return Verdict("allow", message="its values come from the user's words", detail=detail)
-    more = tuple(f"origin: {doubt.text}" for doubt in found)
-    return Verdict("ask", "rule", found[0].text, "guarded", detail=(*detail, *more))
+    more = tuple(f"origin: {doubt.text}" for doubt in asks)
+    return Verdict("ask", "rule", asks[0].text, "guarded", detail=(*detail, *more))
 
 
-def told(tool: Tool, values: Mapping[str, Any], index: OriginIndex | None) -> list[dict[str, Any]]:
+def doubt_records(tool: Tool, values: Mapping[str, Any], index: OriginIndex | None) -> list[dict[str, Any]]:
     """Return what is asked about as plain data, for whoever shows the question."""
     return [doubt.data() for doubt in doubts(tool, values, index or OriginIndex())]
 
@@ -173,20 +173,20 @@ def _links(one: ArgumentValue, index: OriginIndex) -> Iterator[Doubt]:
 
 def _doubt(argument: str, value: str, seen: list[Sighting]) -> Doubt:
     where = seen[0]
-    said = f"`{argument}` = {_short(value)} "
+    text = f"`{argument}` = {_short(value)} "
     if where.made:
-        said += f"was made by the script of what {where.tool} returned (call {where.call}), not in your words"
+        text += f"was made by the script of what {where.tool} returned (call {where.call}), not in your words"
     elif where.kind == "nowhere":
-        said += "was seen nowhere, neither in your words nor in a result"
+        text += "was seen nowhere, neither in your words nor in a result"
     elif where.kind == "agent":
-        said += "was only said by another agent, not by you"
+        text += "was only said by another agent, not by you"
     elif where.kind == "field":
-        said += (
+        text += (
             f"is a field of a record that your words do not lead to (call {where.call}, {where.tool}, `{where.path}`)"
         )
     else:
-        said += f"was only seen inside the text of {where.tool} (call {where.call}, `{where.path}`), not in your words"
-    return Doubt(argument, value, where, said)
+        text += f"was only seen inside the text of {where.tool} (call {where.call}, `{where.path}`), not in your words"
+    return Doubt(argument, value, where, text)
 
 
 def _short(value: str) -> str:

@@ -151,9 +151,9 @@ class RulePolicy(Policy):
         """What the guard asks about, value by value, for whoever shows the question."""
         if not (self.known(tool).guarded and self._guards(session)):
             return []
-        from toolcrib.policy.guard import told
+        from toolcrib.policy.guard import doubt_records
 
-        return told(tool, arguments(), session.origins)
+        return doubt_records(tool, arguments(), session.origins)
 
     def hides(self, tool: Tool, session: Subject | None = None) -> bool:
         """True if every call of the tool is denied by a rule, so that a model need not see it."""

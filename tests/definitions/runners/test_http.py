@@ -238,7 +238,7 @@ async def test_the_address_that_was_checked_is_the_one_that_is_used(served: Serv
     assert len(served.asked) == 1
 
 
-async def test_the_next_address_is_tried_where_the_first_can_not_be_reached(served: Served) -> None:
+async def test_the_next_address_is_tried_where_the_first_cannot_be_reached(served: Served) -> None:
     text = service(f"http://localhost:{served.port}", "method: POST, path: /")
     assert (await called(text, {}, leads_to("::1", "127.0.0.1"))).ok
     assert len(served.asked) == 1
@@ -303,7 +303,7 @@ def test_without_an_address_or_a_request_there_is_nothing_to_run() -> None:
         assert runner(found, found.commands[0], RunnerSettings()) is None
 
 
-async def test_a_path_can_not_change_the_host(served: Served) -> None:
+async def test_a_path_cannot_change_the_host(served: Served) -> None:
     for path in ("//example.com/x", "http://example.com/x", "@example.com/x"):
         await called(service(served.url, f"path: '{path}'"))
     assert [one.target for one in served.asked] == ["/example.com/x", "/http://example.com/x", "/@example.com/x"]
@@ -362,7 +362,7 @@ async def test_a_connection_that_ends_without_answer(served: Served, method: str
 
 
 @requirement("yaml.run.http.3")
-async def test_what_can_not_be_reached_did_not_run() -> None:
+async def test_what_cannot_be_reached_did_not_run() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         failure, _ = await failed(service(f"http://127.0.0.1:{taken.getsockname()[1]}", "method: POST, path: /"))

@@ -193,7 +193,7 @@ def test_a_program_is_found_on_the_path_or_by_its_own(tmp_path: Path) -> None:
         find("nowhere-to-be-found", ENV)
 
 
-async def test_what_can_not_be_started_is_unavailable(programs_folder: Path) -> None:
+async def test_what_cannot_be_started_is_unavailable(programs_folder: Path) -> None:
     (programs_folder / "broken").write_text("\x7fELF nonsense")
     (programs_folder / "broken").chmod(0o755)
     with pytest.raises(ToolFailure, match="broken cannot be started") as caught:

@@ -166,7 +166,7 @@ async def test_nobody_sees_a_credential(opened: Opened, service: Service, caplog
     assert "•••" in seen
 
 
-async def test_a_credential_that_can_not_be_sent_is_not(opened: Opened, service: Service) -> None:
+async def test_a_credential_that_cannot_be_sent_is_not(opened: Opened, service: Service) -> None:
     session = await opened(secured({"type": "http", "scheme": "bearer"}), auth={"it": "a\r\nX-Evil: 1"})
     result = await session.call("shop.it", {})
     assert result.failure is not None

@@ -267,7 +267,7 @@ async def test_a_broken_document_says_where(tmp_path: Path, text: str, problem: 
     assert str(tmp_path) in str(raised.value)
 
 
-async def test_aliases_can_not_multiply_without_end(tmp_path: Path) -> None:
+async def test_aliases_cannot_multiply_without_end(tmp_path: Path) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
     (tmp_path / "bomb.yaml").write_text("\n".join(lines))

@@ -38,7 +38,7 @@ async def test_every_place_of_a_parameter_is_filled(opened: Opened, service: Ser
 
 
 @pytest.mark.parametrize("bad", ["..", ".", ""])
-async def test_a_path_can_not_be_left(opened: Opened, service: Service, bad: str) -> None:
+async def test_a_path_cannot_be_left(opened: Opened, service: Service, bad: str) -> None:
     session = await opened(document({"/echo/{id}/x": {"get": operation(parameter("id", "path"))}}))
     result = await session.call("shop.it", {"id": bad})
     assert result.failure is not None
@@ -54,7 +54,7 @@ async def test_a_value_stays_within_its_segment(opened: Opened, service: Service
     assert (echo, unquote(segment), last, service.last.query) == ("echo", value, "x", "")
 
 
-async def test_a_header_can_not_begin_another(opened: Opened, service: Service) -> None:
+async def test_a_header_cannot_begin_another(opened: Opened, service: Service) -> None:
     session = await opened(
         document({"/echo": {"get": operation(parameter("X-A", "header"), parameter("c", "cookie"))}})
     )

@@ -96,9 +96,8 @@ def _demands(request: ApiRequest) -> list[ApprovalRequirement]:
     rules = rules_of(request.api.crib.pipeline.policy)
     if rules is None:
         return []
-    each: Any = getattr(rules, "layers", (rules,))
     general = [ApprovalRequirement(rules.people.approvers)] if rules.people.approvers else []
-    return [*general, *(rule.demand for layer in each for rule in layer.rules if rule.demand)]
+    return [*general, *(rule.demand for layer in rules.layers for rule in layer.rules if rule.demand)]
 
 
 def _approves(request: ApiRequest) -> bool:

@@ -154,7 +154,7 @@ class SessionCache:
         """Lets go of what is idle: it is only its rows then. What runs stays, and what a program opened itself."""
         loop = asyncio.get_running_loop()
         for id, (session, used) in list(self._used.items()):
-            busy = session.live or getattr(session.driver, "task", None) is not None
+            busy = session.live or (session.driver is not None and session.driver.task is not None)
             if used <= loop.time() - self._idle_s and not busy:
                 del self._used[id]
                 if id in self._opened:

@@ -7,14 +7,15 @@ What calls report while they run are activities; the state is that of the sessio
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from toolcrib.events import Event
+from toolcrib import events
+from toolcrib.events import Event, EventData
 from toolcrib.origins.passages import origins_of
 from toolcrib.serve.api.errors import ApiError, ErrorDetail
 from toolcrib.serve.api.request import ApiRequest
@@ -199,10 +200,10 @@ class AguiRun:
 
     def take(self, event: Event) -> Iterator[bytes]:
         """The events of an event."""
-        take = getattr(self, f"_on_{event.kind}", None)
-        if take is not None and not self._over:
+        write = _WRITERS.get(type(event.data))
+        if write is not None and not self._over:
             run = event.fields.get("run") if event.call is None else self._calls.get(event.call)
-            yield from take(event, self._within.get(run or ""))
+            yield from write(self, event, self._within.get(run or ""))
 
     # Text
 
@@ -357,6 +358,28 @@ class AguiRun:
         for name, sub in reversed(self._steps):
             yield _event("STEP_FINISHED", sub, stepName=name)
         self._over = True
+
+
+_WRITERS: dict[type[EventData], Callable[[AguiRun, Event, str | None], Iterator[bytes]]] = {
+    events.TextStreamed: AguiRun._on_text,
+    events.ReasoningStreamed: AguiRun._on_reasoning,
+    events.MessageAdded: AguiRun._on_message,
+    events.Accepted: AguiRun._on_accepted,
+    events.Waiting: AguiRun._on_waiting,
+    events.Answered: AguiRun._on_answered,
+    events.Started: AguiRun._on_started,
+    events.Progress: AguiRun._on_progress,
+    events.Output: AguiRun._on_output,
+    events.Activity: AguiRun._on_activity,
+    events.Done: AguiRun._on_done,
+    events.TurnStarted: AguiRun._on_turn_started,
+    events.TurnFinished: AguiRun._on_turn_finished,
+    events.HandedOver: AguiRun._on_handover,
+    events.RunStarted: AguiRun._on_run_started,
+    events.RunWaiting: AguiRun._on_run_waiting,
+    events.RunFinished: AguiRun._on_run_finished,
+}
+"""What is written for an event, by the type of its data."""
 
 
 def _interrupt(question: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,12 +6,13 @@ comes back within the messages of the next request; a tool of the page is answer
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from msgspec import Struct
 
-from toolcrib.events import Event
+from toolcrib import events
+from toolcrib.events import Event, EventData
 from toolcrib.origins.passages import origins_of
 from toolcrib.serve.api.errors import ApiError, ErrorDetail
 from toolcrib.serve.api.request import ApiRequest
@@ -143,9 +144,9 @@ class MessageParts:
         if self._run is None and (run is not None or event.call is not None):
             self._run = run or ""
             yield _part("start", **({"messageId": run} if run else {}), messageMetadata={"agent": self._agent})
-        take = getattr(self, f"_on_{event.kind}", None)
-        if take is not None:
-            yield from take(event)
+        write = _WRITERS.get(type(event.data))
+        if write is not None:
+            yield from write(self, event)
 
     # Turns and text
 
@@ -259,6 +260,26 @@ class MessageParts:
         yield from self._close()
         yield _part("finish", finishReason=reason, messageMetadata={"agent": self._agent, "run": self._run, **more})
         self._over = True
+
+
+_WRITERS: dict[type[EventData], Callable[[MessageParts, Event], Iterator[bytes]]] = {
+    events.TurnStarted: MessageParts._on_turn_started,
+    events.TurnFinished: MessageParts._on_turn_finished,
+    events.TextStreamed: MessageParts._on_text,
+    events.ReasoningStreamed: MessageParts._on_reasoning,
+    events.MessageAdded: MessageParts._on_message,
+    events.Accepted: MessageParts._on_accepted,
+    events.Waiting: MessageParts._on_waiting,
+    events.Started: MessageParts._on_started,
+    events.Answered: MessageParts._on_answered,
+    events.Progress: MessageParts._on_progress,
+    events.Output: MessageParts._on_output,
+    events.Done: MessageParts._on_done,
+    events.HandedOver: MessageParts._on_handover,
+    events.RunWaiting: MessageParts._on_run_waiting,
+    events.RunFinished: MessageParts._on_run_finished,
+}
+"""What is written for an event, by the type of its data."""
 
 
 def _part(type: str, **fields: Any) -> bytes:

@@ -185,13 +185,13 @@ class OpenApi(Source):
             self.namespaces = (self.name,)
             self._given = True  # one that changes its title later does not move to where others are
         guard = RequestAuth(self.name, self._auth, self._credentials, self._headers)
-        desk = DocumentContext(document, guard, self._connections, self._uploads)
+        context = DocumentContext(document, guard, self._connections, self._uploads)
         made: list[LazyTool] = []
         problems: list[BadTool] = []
         budget = SchemaBudget(MOST_SCHEMAS)
         for one in selected:
             try:
-                made.append(self._checked(desk, one, budget, len(selected) <= EAGER))
+                made.append(self._checked(context, one, budget, len(selected) <= EAGER))
             except BadTool as error:
                 problems.append(error)
         if not made:
@@ -261,21 +261,21 @@ class OpenApi(Source):
                 problem = f"auth names the security scheme {name!r}, which the document does not have: {known}"
                 raise BadDocument(document.name, "", problem + (f" (did you mean {close[0]!r}?)" if close else ""))
 
-    def _checked(self, desk: DocumentContext, operation: Operation, budget: SchemaBudget, eager: bool) -> LazyTool:
-        with desk.document.expecting(operation.node):
-            service = self._service(desk, operation)
+    def _checked(self, context: DocumentContext, operation: Operation, budget: SchemaBudget, eager: bool) -> LazyTool:
+        with context.document.expecting(operation.node):
+            service = self._service(context, operation)
         tool = self._tool(service, budget)
         if eager:
             vars(tool)["whole"], _ = tool.made(), service.wanted
         return tool
 
-    def _service(self, desk: DocumentContext, operation: Operation) -> OperationRunner:
-        document = desk.document
+    def _service(self, context: DocumentContext, operation: Operation) -> OperationRunner:
+        document = context.document
         address = self._server or server(document, (operation.node, operation.shared, document.root), self._variables)
         # What the configuration names may lie inside, and a document that lies here may name what lies here.
         if self._server is not None or (address.target.private and not is_address(document.address)):
             self._connections.inner_hosts.add(address.target.host)
-        return OperationRunner(desk, operation, address, operation.effect(self.trusted))
+        return OperationRunner(context, operation, address, operation.effect(self.trusted))
 
     def _tool(self, service: OperationRunner, budget: SchemaBudget) -> LazyTool:
         operation, extra = service.operation, service.operation.extra

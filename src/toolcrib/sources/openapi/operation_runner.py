@@ -43,8 +43,8 @@ class DocumentContext:
 class OperationRunner:
     """One operation at its server. What it takes is worked out when it is first asked for."""
 
-    def __init__(self, desk: DocumentContext, operation: Operation, server: ServerUrl, effect: Effect) -> None:
-        self.desk = desk
+    def __init__(self, context: DocumentContext, operation: Operation, server: ServerUrl, effect: Effect) -> None:
+        self.context = context
         self.operation = operation
         self.server = server
         self.effect = effect
@@ -56,9 +56,9 @@ class OperationRunner:
         Raises:
             BadDocument: the document does not hold there.
         """
-        document, operation = self.desk.document, self.operation
+        document, operation = self.context.document, self.operation
         with document.expecting(operation.node):
-            made = plan(document, operation.node, operation.shared, self.desk.uploads is not None)
+            made = plan(document, operation.node, operation.shared, self.context.uploads is not None)
         known = {one.wire for one in made.parameters if one.place == "path"}
         lacking = set(_PIECE.findall(operation.path)) - known
         if lacking:
@@ -76,7 +76,7 @@ class OperationRunner:
     @cached_property
     def wanted(self) -> list[Wanted]:
         """The ways to say who asks."""
-        document = self.desk.document
+        document = self.context.document
         with document.expecting(self.operation.node):
             return self._ways(document)
 
@@ -89,9 +89,9 @@ class OperationRunner:
         for name in way.keys():  # noqa: SIM118 - a node is no mapping
             scheme = None if schemes is None else schemes.get(name)
             if scheme is None:
-                raise self.desk.document.bad(way, f"there is no security scheme {name!r}")
-            definition = self.desk.document.follow(scheme).value
-            definition = swagger.security(definition) if self.desk.document.version == "2.0" else definition
+                raise self.context.document.bad(way, f"there is no security scheme {name!r}")
+            definition = self.context.document.follow(scheme).value
+            definition = swagger.security(definition) if self.context.document.version == "2.0" else definition
             wanted[name] = {**definition, "base": self.server.url}
         return wanted
 
@@ -105,14 +105,14 @@ class OperationRunner:
             made, wanted, check = self.plan, self.wanted, self._check
         except BadTool as error:
             raise ToolFailure("unavailable", str(error), retryable=False) from None
-        desk = self.desk
+        context = self.context
         content = None
         if made.body is not None:  # which may hold files
-            content = await asyncio.to_thread(request_bodies.content, made.body, values, desk.uploads)
-        proof = await desk.guard.proof(wanted, ctx.owner, desk.connections)
+            content = await asyncio.to_thread(request_bodies.content, made.body, values, context.uploads)
+        proof = await context.guard.proof(wanted, ctx.owner, context.connections)
         answer = await self._send(ctx, values, content, proof)
-        if answer.status == 401 and desk.guard.forget(proof):  # its token may have been withdrawn
-            proof = await desk.guard.proof(wanted, ctx.owner, desk.connections)
+        if answer.status == 401 and context.guard.forget(proof):  # its token may have been withdrawn
+            proof = await context.guard.proof(wanted, ctx.owner, context.connections)
             answer = await self._send(ctx, values, content, proof)
         if answer.status == 401 and proof.accounts:
             for name in proof.accounts:  # its owner is asked to connect it anew, where it cannot be renewed
@@ -146,7 +146,7 @@ class OperationRunner:
             None if content is None else content.data,
         )
         try:
-            return await self.desk.connections.send(request)
+            return await self.context.connections.send(request)
         except ToolFailure as error:
             if error.code == "too_large" and self.effect == "once":
                 raise ToolFailure("too_large", f"{error.message}; the request has run", retryable=False) from None

@@ -154,11 +154,11 @@ def explain(error: Exception, address: DatabaseAddress) -> Exception:
 class ConnectionPool:
     """A few connections, made when needed. Who asks while the database is away waits a little for it.
 
-    `asked` counts who came.
+    `requests` counts who came.
     """
 
     def __init__(self, address: DatabaseAddress) -> None:
-        self.asked = 0
+        self.requests = 0
         self._address = address
         self._free: list[Connection] = []
         self._busy: set[Connection] = set()
@@ -178,7 +178,7 @@ class ConnectionPool:
         Raises:
             StoreUnavailable: the database is away.
         """
-        self.asked += 1
+        self.requests += 1
         # A task of its own, since a query that is cut off half-way would take its connection with it.
         task = asyncio.ensure_future(self._run(do))
         self._tasks.add(task)

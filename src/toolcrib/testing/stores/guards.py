@@ -150,7 +150,7 @@ class GuardTests(StoreFixture):
             assert (call.status, call.entry().result) == ("succeeded", Result("paid"))
             assert [event.kind for event in await again.read("s")][-2:] == ["done", "settled"]
 
-    async def test_what_runs_or_waits_can_not_be_settled(self) -> None:
+    async def test_what_runs_or_waits_cannot_be_settled(self) -> None:
         async with self.opened("s") as store:
             row = await commit(store, claim(await commit(store, submit(new("c")))))
             assert await store.commit(settle(row.but(state="done"))) == Conflict(await store.call("c"))
@@ -176,7 +176,7 @@ class GuardTests(StoreFixture):
             assert len(await store.read("s")) == 3
             await check_index(store, "s")
 
-    async def test_a_call_that_is_not_there_can_not_be_changed(self) -> None:
+    async def test_a_call_that_is_not_there_cannot_be_changed(self) -> None:
         async with self.opened("s") as store:
             assert await store.commit(claim(new("c"))) == Conflict(None)
             assert await store.call("c") is None
