@@ -216,7 +216,7 @@ class AgentScope(Protocol):
     def instructions(self) -> str:
         """What the agent was told by whoever wrote it."""
 
-    def tool(self, call: Any) -> Tool | None:
+    def tool(self, request: Any) -> Tool | None:
         """The tool that the name of a call means here."""
 
     def sees(self, tool: Tool) -> bool:

@@ -144,8 +144,8 @@ class CompletionRequest:
 class Model(ABC):
     """A language model. Only `respond` has to be written."""
 
-    name: str | None = None
-    """What telemetry calls it; the model of each request, unless said."""
+    name: str = ""
+    """What telemetry calls it; without one, the model of each request."""
 
     @abstractmethod
     def respond(self, request: CompletionRequest) -> AsyncIterator[Delta]:
