@@ -44,6 +44,7 @@ from toolcrib.store.rollups import ROLL_S, Tallies, Tally, TallyFilter, Times
 from toolcrib.store.schema import migrate, queries
 from toolcrib.store.sqlite import rollups, sessions
 from toolcrib.store.sqlite.archive_index import FileArchiveIndex
+from toolcrib.store.sqlite.change_counter import ChangeCounter
 from toolcrib.store.sqlite.checkpoint import LOST, Checkpoints, is_whole, wal
 from toolcrib.store.sqlite.connection import connect, reason
 from toolcrib.store.sqlite.errors import explain
@@ -53,7 +54,7 @@ from toolcrib.store.sqlite.own_writes import FileWrites
 from toolcrib.store.sqlite.sessions import known, number
 from toolcrib.store.sqlite.vacuum import free_some
 from toolcrib.store.sqlite.workers import Workers
-from toolcrib.store.sqlite.writer import BACKLOG, OLD_S, ChangeCounter, CommitCounter, Writer, nothing
+from toolcrib.store.sqlite.writer import BACKLOG, OLD_S, CommitCounter, Writer, nothing
 from toolcrib.store.walks import in_file, listing
 
 LOOK_S, WATCH_LOOKS = 0.1, 10
@@ -108,12 +109,11 @@ class SqliteStore(Store):
                 self._reading = undo.enter_context(closing(self._connect()))
                 self._workers = Workers(self._path, worker)
                 undo.callback(self._workers.leave)
-                self._mover = ThreadPoolExecutor(1, "toolcrib-wal")
+                self._mover, self._readers = map(partial(ThreadPoolExecutor, 1), ("toolcrib-wal", "toolcrib-read"))
                 checkpoints = Checkpoints(self._writing, self._path, self._workers, self._mover)
             except (sqlite3.Error, OSError) as error:
                 raise StoreUnavailable(f"Cannot open {self._path}: {reason(error, self._path)}") from None
             undo.pop_all()
-        self._readers = ThreadPoolExecutor(1, "toolcrib-read")
         self._commits = CommitCounter(self._workers.shared.commits)
         self._moves = ChangeCounter(self._workers.shared.moves, self._others_changed)
         self.moved = self._moves.of_others

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import sqlite3
 import struct
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, MutableSequence, Sequence
@@ -49,9 +51,6 @@ HEADS = 10_000
 TOUCH_S = 1.0
 """How far the time of a session's last use may be behind its last event."""
 
-MOVES_S = 0.1
-"""How often it is looked, in memory, whether another process changed what belongs to a session itself."""
-
 COLUMNS, LINE = 7, ", (?, ?, ?, ?, ?, ?, ?)"
 """Values of a line of the log, and what each further line adds to the statement that writes the first."""
 
@@ -94,28 +93,6 @@ class CommitCounter:
     def leave(self) -> None:
         """Looks no more; whoever still asks finds that nothing changes."""
         self._counts = [self._own, self._own]
-
-
-class ChangeCounter(CommitCounter):
-    """Counts those that concern sessions themselves or their state, and tells when another process made one."""
-
-    def __init__(self, counts: MutableSequence[int] | memoryview[int], tell: Callable[[], None]) -> None:
-        super().__init__(counts)
-        self._tell = tell
-        self._loop = asyncio.get_running_loop()
-        self._known = self.of_others()
-        self._polling = self._loop.call_later(MOVES_S, self._poll)
-
-    def _poll(self) -> None:
-        """Looks into memory alone; nothing is read for it."""
-        before, self._known = self._known, self.of_others()
-        if before != self._known:
-            self._tell()
-        self._polling = self._loop.call_later(MOVES_S, self._poll)
-
-    def rest(self) -> None:
-        """Tells no more."""
-        self._polling.cancel()
 
 
 _WriterJob = tuple[Do, asyncio.Future[Any] | None]
@@ -162,6 +139,11 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._behind: list[_WriterJob] = []
         self._queue: SimpleQueue[list[_WriterJob]] = SimpleQueue()
+        self._outcomes: deque[list[_Outcome]] = deque()
+        # The loop's own way to be woken, a byte through a socket, costs several times as much.
+        self._counter = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK) if sys.platform == "linux" else -1
+        if self._counter >= 0:
+            self._loop.add_reader(self._counter, self._woken)
         self._timer: asyncio.TimerHandle | None = None
         self._heads: dict[str, _Head] = {}
         self._rows: list[Sequence[Any]] = []
@@ -169,8 +151,7 @@ class Writer:
         self.waiting = 0
         self.handed: deque[tuple[float, int]] = deque()
         """When the thread was given how many of the writes that wait."""
-        self._crowded = self._gathering = False
-        self._stopped = False
+        self._crowded = self._gathering = self._stopped = False
         self._failed = False  # whether the last transaction was broken
         self._always_full = always_full
         self._full: bool | None = None
@@ -234,6 +215,11 @@ class Writer:
         self._hand_over()
         self._queue.put([])
         await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
+        self._tell([])
+        self._woken()
+        if self._counter >= 0:
+            self._loop.remove_reader(self._counter)
+            os.close(self._counter)
         if self._timer is not None:
             self._timer.cancel()
 
@@ -440,11 +426,25 @@ class Writer:
             return None
         return Conflict(read_row(self._db, "call", id=call), fenced=True)
 
+    def _tell(self, outcomes: list[_Outcome]) -> None:
+        self._outcomes.append(outcomes)
+        if self._counter >= 0:
+            os.eventfd_write(self._counter, 1)
+        else:
+            with suppress(RuntimeError):  # the loop is gone, and nobody is left to be told
+                self._loop.call_soon_threadsafe(self._woken)
+
     # Back in the loop
 
-    def _tell(self, outcomes: list[_Outcome]) -> None:
-        with suppress(RuntimeError):  # the loop is gone: nobody is left, and what was committed stays committed
-            self._loop.call_soon_threadsafe(self._report, outcomes)
+    def _woken(self) -> None:
+        if self._counter >= 0:
+            os.eventfd_read(self._counter)
+        try:
+            while self._outcomes:
+                self._report(self._outcomes.popleft())
+        finally:
+            if self._outcomes:  # one that could not be reported holds up none of those behind it
+                self._tell([])
 
     def _report(self, outcomes: list[_Outcome]) -> None:
         left = len(outcomes)
