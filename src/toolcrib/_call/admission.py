@@ -46,10 +46,8 @@ secrets that they learn.
 """
 
 
-def _bound(request: CallRequest, tool: Tool) -> ToolBound | None:
+def _bound(request: CallRequest, tool: Tool) -> ToolBound:
     """Return what holds back the calls of a tool; one that another call of it made has that call's seat already."""
-    if not tool.serial and tool.upstream is None and tool.limits.concurrency is None:
-        return None
     if tool.id in request.origin.ancestors:
         return ToolBound(None, False, tool.upstream)
     return ToolBound(tool.limits.concurrency, tool.serial, tool.upstream)
@@ -99,7 +97,10 @@ class Admission:
         look = _Look(request, request.arguments, options.label)
         try:
             tool, scope = self._find(request)
-            look.tool, look.timeout_s = tool, self.timeout_s(request, tool)
+            timeout_s = tool.limits.timeout_s or self._limits.timeout_s
+            if options.timeout_s is not None or self.preset is not None:
+                timeout_s = self.timeout_s(request, tool)
+            look.tool, look.timeout_s = tool, timeout_s
             self._authorize(request, tool, scope)
             if history is not None and request.problem is None:
                 self._check_approvals(request, tool, history)
@@ -114,7 +115,8 @@ class Admission:
             if context is not None and (tool.validate is not None or not settled):
                 await self._look_further(look, tool, parsed, context, scope)
             verdict = self._decide(request, tool, parsed, scope)
-            if new:
+            repeats = request.session.loops is not None and options.by.kind != "agent"
+            if new and (repeats or tool.limits.rate is not None or self._rated):
                 await self._charge(request, tool, parsed)
         except _Refusal as refusal:
             return look.rejected(refusal)
@@ -122,8 +124,9 @@ class Admission:
         background = tool.background if options.background is None else options.background
         light = shown is None and options.key is None and not (background or secrets or look.label or options.label)
         plain = light and options is PLAIN and request.origin is TOP and not look.prepared_from
-        how = look.timeout_s, background, look.label, shown, secrets, look.prepared_from
-        call = Admitted(request, tool, parsed, verdict, *how, plain, light, _bound(request, tool))
+        bounded = tool.serial or tool.upstream is not None or tool.limits.concurrency is not None
+        bound, how = _bound(request, tool) if bounded else None, (timeout_s, background, look.label)
+        call = Admitted(request, tool, parsed, verdict, *how, shown, secrets, look.prepared_from, plain, light, bound)
         return clear(call) if plain and new and not self._rated else call
 
     async def charge(self, request: CallRequest, tool: Tool) -> Rejected | None:

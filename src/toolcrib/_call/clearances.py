@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from toolcrib._call.request import PLAIN, TOP, Admitted, CallRequest
+from toolcrib._call.request import TOP, Admitted, CallRequest
 from toolcrib.catalog import CatalogView
 from toolcrib.policy import DefaultPolicy, Policy, Verdict
 from toolcrib.schema import ParsedArguments
@@ -32,10 +32,10 @@ class Clearance(msgspec.Struct, frozen=True):
 
 
 def cleared(request: CallRequest, most_bytes: int) -> Admitted | None:
-    """Admit a call by the clearance of its tool; None where all stages have to look at it."""
+    """Admit a call without options by the clearance of its tool; None where all stages have to look at it."""
     session = request.session
     clearance = session.clearances.get(request.name)
-    if clearance is None or request.options is not PLAIN or request.origin is not TOP or session.loops is not None:
+    if clearance is None or request.origin is not TOP or session.loops is not None:
         return None
     if clearance.view is not session._view or clearance.policy is not session.judge:
         return None

@@ -28,7 +28,7 @@ from toolcrib._call.outcome import presentable
 from toolcrib._call.owner_turns import LoopTurns, OwnerTurns
 from toolcrib._call.reclaim import catch_up, claim_again
 from toolcrib._call.remote import Engine, goes_elsewhere
-from toolcrib._call.request import Admitted, CallRequest, Rejected
+from toolcrib._call.request import PLAIN, Admitted, CallRequest, Rejected
 from toolcrib._call.scheduler import Clock, Scheduler, Starter
 from toolcrib._call.spans import CallSpans
 from toolcrib._call.state_commit import record_with_state
@@ -127,7 +127,8 @@ class Pipeline:
         """Takes a new call through its admission; then it runs, queues, or waits for somebody."""
         request, session = request if self.spans is None else self.spans.stamped(request), request.session
         shut = session.closing or session.shut or self.stopping or self.scheduler.queued
-        admission = (not shut and cleared(request, self.limits.arguments_bytes)) or await self._admit(request)
+        plain = not shut and request.options is PLAIN
+        admission = (plain and cleared(request, self.limits.arguments_bytes)) or await self._admit(request)
         live = LiveCall(admission, caller) if caller.parent is None else LiveCall.child(admission, caller)
         if type(admission) is Rejected:  # `isinstance` takes four times as long for a Struct
             result = Result(failure=admission.failure, metadata=admission.metadata or {})
@@ -149,10 +150,13 @@ class Pipeline:
 
     async def _admit(self, request: CallRequest) -> Admitted | Rejected:
         """Takes a request through the stages; a session may close meanwhile."""
-        if (rejected := self._turn_away(request)) is not None:
+        session = request.session
+        closing = session.closing or session.shut or self.stopping or self.scheduler.queued
+        if closing and (rejected := self._turn_away(request)) is not None:
             return rejected
         admission = await self.admission.admit(request, self.check_context, new=True)
-        return admission if type(admission) is Rejected else self._turn_away(request) or admission
+        closing = session.closing or session.shut or self.stopping or self.scheduler.queued
+        return (closing and type(admission) is not Rejected and self._turn_away(request)) or admission
 
     async def _place(self, live: LiveCall) -> bool:
         """Does what has to be done before a call may run here; False where that is nothing, or is done."""

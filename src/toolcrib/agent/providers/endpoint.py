@@ -27,20 +27,21 @@ VARIABLES = {
 
 PROVIDERS = (
     *("alibaba", "anthropic", "azure", "azure-responses", "bedrock", "bedrock-mantle", "cerebras", "cohere", "crusoe"),
-    *("deepseek", "elevenlabs", "fireworks", "github", "github-copilot", "google", "google-cloud", "groq", "heroku"),
-    *("huggingface", "litellm", "meta", "mistral", "moonshotai", "nebius", "ollama", "openai", "openai-chat"),
-    *("openai-chatgpt", "openai-codex", "openai-decisions", "openai-responses", "openrouter", "ovhcloud"),
-    *("sambanova", "sentence-transformers", "snowflake", "system-one", "together", "typesafe", "vercel", "vllm"),
-    *("voyageai", "xai", "zai"),
+    *("deepseek", "elevenlabs", "fireworks", "github", "github-copilot", "google", "google-cloud", "google-decisions"),
+    *("groq", "heroku", "huggingface", "litellm", "meta", "mistral", "moonshotai", "nebius", "ollama", "openai"),
+    *("openai-chat", "openai-chatgpt", "openai-codex", "openai-decisions", "openai-responses", "openrouter"),
+    *("ovhcloud", "sambanova", "sentence-transformers", "snowflake", "system-one", "together", "typesafe", "vercel"),
+    *("vllm", "voyageai", "xai", "zai"),
 )
 """Providers that there are: their names are known without their package, and others are held against them."""
 
 SETTINGS = (
-    *("cache", "citations", "extra_body", "extra_headers", "first_event_timeout", "frequency_penalty", "logit_bias"),
-    *("max_retries", "max_tokens", "parallel_tool_calls", "presence_penalty", "request_timeout", "seed"),
-    *("service_tier", "stop_sequences", "temperature", "thinking", "timeout", "tool_choice", "top_k", "top_p"),
+    *("cache", "citations", "extra_body", "extra_headers", "first_event_timeout", "framing_announcement"),
+    *("frequency_penalty", "logit_bias", "max_retries", "max_tokens", "parallel_tool_calls", "presence_penalty"),
+    *("request_timeout", "seed", "service_tier", "stop_sequences", "temperature", "thinking", "timeout"),
+    *("tool_choice", "top_k", "top_p"),
 )
-"""Settings that models of all providers know, for the same."""
+"""Settings that models of all providers know, for the same; a newer package is asked for its own."""
 
 _SIGNED = ("bedrock", "google-cloud")
 """Providers whose clients sign requests with a key, or exchange it, instead of sending it wherever they are told to."""
