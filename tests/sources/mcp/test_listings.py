@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.requirements import requirement
@@ -15,11 +15,13 @@ from toolcrib.sources.mcp.tool_list import ToolListing
 
 OWNERS = (None, "ada", "bob")
 TOOLS = st.lists(st.builds(OfferedTool, name=st.sampled_from("abc"), description=st.sampled_from(["", "other"])))
+OTHER = OfferedTool("a", "other")
 STEPS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from((*OWNERS, "gone")), TOOLS), max_size=12)
 
 
 @requirement("gateway.share.4")
 @given(STEPS)
+@example([(1, "ada", [OTHER]), (2, "bob", [OfferedTool("a")]), (0, "bob", [OTHER])])
 def test_nobody_is_shown_what_only_others_list(steps: list[tuple[int, Any, list[OfferedTool]]]) -> None:
     links = [cast(ServerLink, object()) for _ in range(4)]
     listings, told_all = ToolListings(), list[OfferedTool]()

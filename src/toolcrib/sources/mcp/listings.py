@@ -71,9 +71,9 @@ class ToolListings:
 
 
 def _add(namesakes: list[OfferedTool], tool: OfferedTool, owner: str) -> None:
+    if any(owner in (other.owners or ()) for other in namesakes):
+        return  # another connection of the same person has one already
     for number, other in enumerate(namesakes):
-        if owner in (other.owners or ()):
-            return  # another connection of the same person has it already
         if replace(other, owners=None, namesake=None) == tool:
             namesakes[number] = replace(other, owners=frozenset({owner, *(other.owners or ())}))
             return
