@@ -900,6 +900,8 @@ CONSOLE: dict[str, str] = {
     "console.overview.1": "The overview answers what fails, what costs and what waits, by pointer, keys and tables.",
     "console.overview.2": "Numbers come from `/v1/stats`, where everybody sees their own, and from `toolcrib stats`.",
     "console.overview.3": "Roll-ups say what the log says, are compared with it, and are made anew from it.",
+    "console.overview.4": "Every number of the overview leads to exactly the calls that it counts.",
+    "console.overview.5": "Plots of ten thousand points are drawn, read and gone through.",
     "console.agents.1": "The graph of agents has how often each reached another in the last week, a view of the log.",
     "console.tools.1": "A tool is shown with its use, failures and times, who uses it, and its health over time.",
     "console.tools.2": "Versions of a tool of an untrusted source are kept and shown side by side.",

@@ -76,9 +76,10 @@ export async function written(path: string, query: Record<string, unknown>): Pro
 
 export const post = <T>(path: string, body: unknown = {}) => api<T>("POST", path, body);
 
+/** A query; null is a value that is empty, where that means something. */
 export function asked(query: Record<string, unknown>): string {
   const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== "" && value !== false);
-  return given.length ? `?${new URLSearchParams(given.map(([key, value]) => [key, String(value)]))}` : "";
+  return given.length ? `?${new URLSearchParams(given.map(([key, value]) => [key, value === null ? "" : String(value)]))}` : "";
 }
 
 export const at = (...parts: (string | number)[]) => `v1/${parts.map((part) => encodeURIComponent(part)).join("/")}`;

@@ -63,7 +63,7 @@ export interface AgentsForm {
   edges: Edge[];
 }
 
-/** Which calls, of whom, by which agent, with which code, and when they were accepted. */
+/** Which calls, of whom, by which agent, of which source, how they ended, and when they were accepted. An empty `agent` stands for calls that no agent made, an empty `source` for tools that no source has now. `ok` leaves those that succeeded, or that did not; `rule` those that a rule of the policy decided, and `waited` those that waited for somebody. With `over=ended` calls are listed as they ended, each once, with `until` no more in it: these are the calls behind the numbers of `/v1/stats`. */
 export interface AllCalls {
   state?: "cancelled" | "failed" | "queued" | "running" | "streaming" | "succeeded" | "timed_out" | "unknown" | "waiting" | null;
   tool?: string | null;
@@ -71,7 +71,12 @@ export interface AllCalls {
   limit?: number;
   owner?: string | null;
   agent?: string | null;
+  source?: string | null;
   code?: string | null;
+  ok?: boolean | null;
+  rule?: string | null;
+  waited?: boolean | null;
+  over?: "accepted" | "ended";
   since?: number;
   until?: number | null;
 }
@@ -289,6 +294,7 @@ export interface Edge {
 export interface Entries {
   items: EntryForm[];
   next?: string | null;
+  hint?: string | null;
 }
 
 /** A call as lists show it. */
@@ -1042,7 +1048,7 @@ export interface Stats {
   now: OpenNow;
 }
 
-/** Of the last hour, day or week, or of the `seconds` before now, or of a time; by what, and of what alone. Of a time that is longer than a year the last year is told, as `since` of the answer says. */
+/** Of the last hour, day or week, or of the `seconds` before now, or of a time; by what, and of what alone. An empty `agent` stands for calls that no agent made, an empty `source` for tools that no source has now. Of a time that is longer than a year the last year is told, as `since` of the answer says. */
 export interface StatsQuery {
   range?: "day" | "hour" | "week";
   seconds?: number | null;

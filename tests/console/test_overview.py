@@ -114,3 +114,77 @@ async def test_an_overview_with_nothing_says_what_to_do(own_shop: Shop, visiting
         assert not wide
         await visit.page.get_by_role("link", name="Choose a tool and call it").click()
         await expect(visit.page.get_by_role("heading", name="Tools")).to_be_visible()
+
+
+@requirement("console.overview.4")
+@pytest.mark.parametrize("group", ["tool", "agent", "owner", "source", "code", "rule"])
+async def test_each_number_leads_to_as_many_calls(week: Shop, visiting: Visiting, group: str) -> None:
+    stats = week.ask("GET", "/stats", range="day", by=group)
+    rows = [one for one in stats["groups"] if one["calls"]]
+    async with visiting(week) as visit:
+        await visit.page.goto(f"{week.url}/#/overview?range=day&by={group}")
+        table = visit.region(f"By {group}")
+        await expect(table.get_by_role("row")).to_have_count(
+            1 + sum(bool(one["calls"] or one["waits"] or one["turns"]) for one in stats["groups"])
+        )
+        for row in rows:
+            name = row["name"] or f"no {group}"
+            shown = table.get_by_role("row").filter(has=visit.page.get_by_role("rowheader", name=name, exact=True))
+            await shown.get_by_role("link", name=f"{row['calls']} calls").click()
+            behind = visit.region("Calls behind the numbers").locator("a.row")
+            await expect(behind).to_have_count(row["calls"])
+            await visit.page.goto(f"{week.url}/#/overview?range=day&by={group}")
+
+
+@requirement("console.overview.4")
+async def test_a_part_of_a_plot_leads_to_its_calls_alone(own_shop: Shop, visiting: Visiting) -> None:
+    for order in ("A-7", "A-8", "none", "void"):
+        own_shop.call("s", "shop.find_order", {"order": order})
+    own_shop.call("s", "shop.pack", {"lines": "none"})
+    async with visiting(own_shop) as visit:
+        behind = visit.region("Calls behind the numbers").locator("a.row")
+        await visit.page.goto(f"{own_shop.url}/#/overview?range=hour")
+        await visit.region("Failures by code").get_by_role("link", name="not_found").click()
+        await expect(behind).to_have_count(2)
+        await visit.page.goto(f"{own_shop.url}/#/overview?range=hour")
+        slider = visit.page.get_by_role("slider", name="Failures by code")
+        await slider.focus()
+        await slider.press("End")
+        await expect(slider).to_have_attribute("aria-valuetext", re.compile("not_found [12]|invalid_arguments 1"))
+        await slider.press("Enter")
+        await expect(visit.page).to_have_url(re.compile("calls=failed"))
+        await expect(behind.filter(has_text="succeeded")).to_have_count(0)
+        await visit.page.goto(f"{own_shop.url}/#/overview?range=hour&source=nothing&calls=1")
+        await expect(visit.region("Calls behind the numbers")).to_contain_text("There is no source 'nothing' now")
+
+
+@requirement("console.overview.5")
+async def test_ten_thousand_points_are_drawn_and_read(own_shop: Shop, visiting: Visiting) -> None:
+    count, step = 10_000, 3600
+    first = 1_700_000_000 // step * step
+    stats = own_shop.ask("GET", "/stats")
+    points = [{**stats["points"][0], "at": first + n * step, "calls": 1 + n % 7} for n in range(count)]
+    groups = [
+        {
+            **stats["total"],
+            "name": f"shop.tool{k}",
+            "calls": count,
+            "points": [1 + (n + k) % 7 for n in range(count)],
+            "failed": [0] * count,
+        }
+        for k in range(8)
+    ]
+    told = {**stats, "since": first, "until": first + count * step, "step_s": step, "points": points, "groups": groups}
+    told["total"] = {**stats["total"], "calls": 8 * count}
+    async with visiting(own_shop) as visit:
+        await visit.page.route("**/v1/stats*", lambda route: route.fulfill(json=told))
+        await visit.page.goto(f"{own_shop.url}/#/overview")
+        slider = visit.page.get_by_role("slider", name="Calls by tool")
+        await slider.focus()
+        await slider.press("End")
+        await expect(slider).to_have_attribute("aria-valuenow", str(count - 1))
+        await expect(slider).to_have_attribute("aria-valuetext", re.compile(rf"shop\.tool0 {1 + (count - 1) % 7},"))
+        bars = await visit.region("By tool").locator("svg path").first.get_attribute("d")
+        assert str(bars).count("M") <= 168
+        await visit.region("Calls by tool").get_by_role("button", name="Table").click()
+        await expect(visit.region("Calls by tool").get_by_role("table")).to_be_visible()

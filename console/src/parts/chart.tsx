@@ -10,12 +10,18 @@ import { theme } from "../theme";
 export const COLOURS = ["#2b86c9", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a8a8a"];
 const DASHES = [[], [6, 3], [2, 3]];
 const HEIGHT = 150;
+/** A sparkline is about as many pixels wide. */
+const BARS = 168;
 const WHOLE = [1, 2, 5].flatMap((one) => Array.from({ length: 10 }, (_, n) => one * 10 ** n)).toSorted((a, b) => a - b);
+
+/** What an address has to say of one line. */
+export type Part = Record<string, string | number | null>;
 
 export interface Line {
   label: string;
   values: (number | null)[];
   colour?: string;
+  part?: Part;
 }
 
 interface Given {
@@ -28,8 +34,11 @@ interface Given {
   /** What stands on each other, and does not cross. */
   stacked?: boolean;
   log?: boolean;
-  /** Somebody chose a time. */
-  chosen?: (since: number, until: number) => void;
+  /** Somebody chose a time, and of what is stacked perhaps a part. */
+  chosen?: (since: number, until: number, part?: Part) => void;
+  /** Where the name of a line leads. */
+  link?: (part: Part) => string;
+  hint?: string;
 }
 
 const clock: Intl.DateTimeFormatOptions = { hour: "2-digit", minute: "2-digit" };
@@ -61,14 +70,23 @@ function piled(lines: Line[]): (number | null)[][] {
   return lines.map((line) => line.values.map((value, n) => (sums[n] = sums[n]! + (value ?? 0)))).reverse();
 }
 
-export function Chart({ title, times, step, lines, say, stacked, log, chosen }: Given) {
+/** What stands at some height of a pile. */
+function hit(lines: Line[], n: number, height: number): Line | undefined {
+  let sum = 0;
+  for (const line of lines) {
+    sum += line.values[n] ?? 0;
+    if (height < sum) return line;
+  }
+}
+
+export function Chart({ title, times, step, lines, say, stacked, log, chosen, link, hint }: Given) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(undefined);
   const place = useSignal<number | undefined>(undefined);
   const table = useSignal(false);
   const id = useId();
-  const told = useRef({ chosen, times, step, say });
-  told.current = { chosen, times, step, say };
+  const told = useRef({ chosen, times, step, say, lines });
+  told.current = { chosen, times, step, say, lines };
   const shape = lines.map((line) => line.label + line.colour).join("|");
   const colour = (line: Line, n: number) => line.colour ?? COLOURS[n % COLOURS.length]!;
   const data = () => [times, ...(stacked ? piled(lines) : lines.map((line) => line.values))] as uPlot.AlignedData;
@@ -79,6 +97,7 @@ export function Chart({ title, times, step, lines, say, stacked, log, chosen }: 
     const order = stacked ? lines.map((line, n) => ({ line, n })).reverse() : lines.map((line, n) => ({ line, n }));
     const bars = uPlot.paths.bars!({ size: [0.8, 40], align: 1 });
     const within = (range: [number, number]) => told.current.chosen?.(...range);
+    let down: number | undefined;
     plot.current = new uPlot(
       {
         width: box.current!.clientWidth,
@@ -127,6 +146,8 @@ export function Chart({ title, times, step, lines, say, stacked, log, chosen }: 
               if (width < 4) return;
               const [from, until] = [one.posToVal(left, "x"), one.posToVal(left + width, "x")];
               one.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
+              if (down === undefined) return; // somebody drags in another plot, which this one follows
+              down = undefined;
               within([Math.floor(from / told.current.step) * told.current.step, Math.ceil(until / told.current.step) * told.current.step]);
             },
           ],
@@ -136,14 +157,15 @@ export function Chart({ title, times, step, lines, say, stacked, log, chosen }: 
       box.current!,
     );
     const over = plot.current.over;
-    const clicked = () => {
-      const at = place.value === undefined ? undefined : told.current.times[place.value];
-      if (at !== undefined) within([at, at + told.current.step]);
+    const clicked = (event: MouseEvent) => {
+      const { times, step, lines } = told.current;
+      const at = place.value === undefined ? undefined : times[place.value];
+      const height = plot.current!.posToVal(event.clientY - over.getBoundingClientRect().top, "y");
+      if (at !== undefined) told.current.chosen?.(at, at + step, stacked ? hit(lines, place.value!, height)?.part : undefined);
     };
-    let down = 0;
     const pressed = (event: MouseEvent) => (down = event.clientX);
     const released = (event: MouseEvent) => {
-      if (Math.abs(event.clientX - down) < 4) clicked();
+      if (down !== undefined && Math.abs(event.clientX - down) < 4) clicked(event);
     };
     over.addEventListener("mousedown", pressed);
     over.addEventListener("click", released);
@@ -177,7 +199,7 @@ export function Chart({ title, times, step, lines, say, stacked, log, chosen }: 
         </button>
       </div>
       <p class="reading small soft" aria-live="polite">
-        {at === undefined ? (chosen ? "drag to choose a time, click for its calls" : "") : stepName(at, step)}
+        {at === undefined ? (chosen ? (hint ?? "drag to choose a time, click for its calls") : "") : stepName(at, step)}
       </p>
       <div
         hidden={table.value}
@@ -201,7 +223,7 @@ export function Chart({ title, times, step, lines, say, stacked, log, chosen }: 
         {lines.map((line, n) => (
           <li key={line.label}>
             <i class={stacked ? "" : `dash${n % 3}`} style={{ color: colour(line, n) }} />
-            {line.label}
+            {link && line.part ? <a href={link(line.part)}>{line.label}</a> : line.label}
             {at !== undefined && <b> {spoken(value(line), say)}</b>}
           </li>
         ))}
@@ -255,8 +277,18 @@ const Table = ({ title, times, step, lines, say }: Pick<Given, "title" | "times"
   </div>
 );
 
+/** As many bars as can be told apart, each with the sum of those that it stands for. */
+function fewer(values: number[]): number[] {
+  const each = Math.ceil(values.length / BARS);
+  if (each <= 1) return values;
+  return Array.from({ length: Math.ceil(values.length / each) }, (_, n) =>
+    values.slice(n * each, (n + 1) * each).reduce((sum, one) => sum + one, 0),
+  );
+}
+
 /** A line without axes, of whole numbers; `marked` ones stand out below it. */
-export function Sparkline({ values, marked }: { values: number[]; marked: number[] }) {
+export function Sparkline({ values: all, marked: some }: { values: number[]; marked: number[] }) {
+  const [values, marked] = [fewer(all), fewer(some)];
   const most = Math.max(1, ...values);
   const width = 100 / Math.max(1, values.length);
   const bar = (value: number, n: number) =>

@@ -1,9 +1,10 @@
 // The tables of the overview: what is told apart, by name, and the calls behind the numbers.
 
+import { useMemo } from "preact/hooks";
 import type { NumbersOf, Stats } from "../forms";
-import { changed, filters, range, SORTS, sort } from "../overview";
+import { behind, callsOf, changed, filters, range, SORTS, sort } from "../overview";
 import { narrow, to } from "../router";
-import type { Entry } from "../types";
+import type { Entry, Page } from "../types";
 import { Choice, plain, Said, State, Time, Trouble, usePages } from "./basics";
 import { Sparkline } from "./chart";
 import { dollars, failed, many, share, time } from "./numbers";
@@ -82,31 +83,40 @@ export function Groups({ of: { groups, by: group } }: { of: Stats }) {
 
 function GroupRow({ of, group, costs }: { of: NumbersOf; group: Stats["by"]; costs: boolean }) {
   const wrong = failed(of);
-  const own = of.name && group !== "rule" ? { [group]: of.name } : {};
+  const own: Record<string, string | number | null> = callsOf(group, of.name);
   return (
     <tr>
       <th scope="row">
-        {of.name && group === "rule" ? (
+        {group === "rule" ? (
           plain(of.name)
         ) : of.name ? (
-          <a href={changed(own)} title={`Only ${group} ${plain(of.name)}`}>
+          <a href={changed({ [group]: of.name })} title={`Only ${group} ${plain(of.name)}`}>
             {plain(of.name)}
           </a>
         ) : (
-          <span class="soft">{group === "agent" ? "no agent" : "none"}</span>
+          <a class="soft" href={changed({ [group]: "" })}>
+            {`no ${group}`}
+          </a>
         )}
       </th>
       <td class="wide-only">
         <Sparkline values={of.points} marked={of.failed} />
       </td>
       <td class="end">
-        <a href={changed({ ...own, calls: 1 })}>
+        <a href={changed(own)}>
           {many(of.calls)}
           <span class="hidden-text"> calls</span>
         </a>
       </td>
       <td class={wrong ? "end bad-text" : "end soft"}>
-        {many(wrong)} <span class="small share">({share(wrong, of.calls)})</span>
+        {wrong ? (
+          <a class="bad-text" aria-label={`${many(wrong)} failed`} href={changed({ ...own, calls: "failed" })}>
+            {many(wrong)}
+          </a>
+        ) : (
+          "0"
+        )}{" "}
+        <span class="small share">({share(wrong, of.calls)})</span>
       </td>
       <td class="small">
         {Object.entries(of.failures)
@@ -173,20 +183,40 @@ export const Models = ({ of: { models } }: { of: Stats }) =>
     </section>
   );
 
-/** The calls behind the numbers, the newest first. */
-export function Behind() {
-  const { since, until, source, ...names } = filters.value;
-  const spans: Record<string, number> = { hour: 3_600, day: 86_400, week: 604_800 };
-  const from = since ?? String(Math.floor(Date.now() / 60_000) * 60 - spans[range.value]!);
-  const calls = usePages<Entry>("v1/calls", { ...names, since: from, ...(until ? { until } : {}) });
+const WHICH: Record<string, { title: string; query: Record<string, unknown>; number?: (of: Stats) => number }> = {
+  all: { title: "Calls behind the numbers", query: {}, number: (of) => of.total.calls },
+  failed: { title: "Calls that failed", query: { ok: "false" }, number: (of) => failed(of.total) },
+  waited: { title: "Calls that waited for somebody", query: { waited: "true" } },
+  rule: { title: "Calls that a rule decided", query: {} },
+};
+
+/** The calls behind the numbers, those that ended last first. */
+export function Behind({ of }: { of: Stats }) {
+  const { kind, name } = behind.value!;
+  const { title, query, number } = WHICH[kind]!;
+  const { since, until, ...names } = filters.value;
+  // Numbers grow while the list is read, which is that of the moment when it was opened.
+  const then = useMemo(() => ({ since: of.since, number: number?.(of) }), [range.value, JSON.stringify(filters.value), kind, name]);
+  const asked = {
+    ...query,
+    ...names,
+    ...(name ? { rule: name } : {}),
+    over: "ended",
+    since: since ?? then.since,
+    ...(until ? { until } : {}),
+  };
+  const calls = usePages<Entry, Page<Entry> & { hint?: string }>("v1/calls", asked);
+  const gone = then.number !== undefined && !calls.busy && !calls.onward ? then.number - calls.items.length : 0;
   return (
     <section class="sheet" aria-label="Calls behind the numbers">
       <div class="chart-head">
-        <h2>Calls behind the numbers</h2>
+        <h2>
+          {title}
+          {name && ` (${plain(name)})`}
+        </h2>
         <span class="grow" />
         <a href={changed({ calls: null })}>close</a>
       </div>
-      {source && <p class="soft small">of all sources: a list of calls is not narrowed by where tools come from</p>}
       <Trouble of={calls.trouble} />
       {calls.items.map((one) => (
         <a key={one.id} class="row flat" href={to("live", one.session ?? "", one.id)}>
@@ -204,7 +234,10 @@ export function Behind() {
           <State of={one.result?.failure?.code ?? one.status} />
         </a>
       ))}
-      {!calls.busy && calls.items.length === 0 && !calls.onward && <p class="soft">No call was accepted in this time.</p>}
+      {!calls.busy && calls.items.length === 0 && !calls.onward && (
+        <p class="soft">{calls.first?.hint ? `${plain(calls.first.hint)}.` : "No such call ended in this time."}</p>
+      )}
+      {gone > 0 && !calls.trouble && <p class="soft small">The log of {gone.toLocaleString()} more is no longer kept.</p>}
       {calls.onward && <button onClick={calls.more}>Show more</button>}
     </section>
   );

@@ -2,13 +2,13 @@
 
 import { get } from "../api";
 import type { NumbersAt, NumbersOf, Stats } from "../forms";
-import { by, changed, filters, GROUPS, RANGES, range } from "../overview";
+import { behind, by, callsOf, changed, filters, GROUPS, type Group, RANGES, range } from "../overview";
 import { Choice, length, Nothing, plain, Trouble, useLooked } from "../parts/basics";
-import { Chart, COLOURS, type Line, stepName } from "../parts/chart";
+import { Chart, COLOURS, type Line, type Part, stepName } from "../parts/chart";
 import { Needs } from "../parts/needs";
 import { dollars, failed, many, share, time } from "../parts/numbers";
 import { Behind, Groups, Models } from "../parts/overview_tables";
-import { go, narrow, route, to } from "../router";
+import { go, narrow, to } from "../router";
 import "../overview.css";
 
 const LOOK_MS = 5_000;
@@ -51,7 +51,7 @@ export function Overview() {
         </p>
       )}
       {empty ? <Empty /> : of && <Plots of={of} />}
-      {route.value.query.has("calls") && <Behind />}
+      {of && behind.value && <Behind of={of} />}
       {!empty && of && (
         <>
           <Groups of={of} />
@@ -91,14 +91,15 @@ function Chosen() {
       )}
       {Object.entries(names).map(([name, value]) => (
         <a key={name} class="tag" href={changed({ [name]: null })}>
-          {name} {plain(value)}
+          {value === null ? NONE[name] : `${name} ${plain(value)}`}
           <Away />
         </a>
       ))}
-      {!route.value.query.has("calls") && <a href={changed({ calls: 1 })}>show the calls</a>}
+      {!behind.value && <a href={changed({ calls: 1 })}>show the calls</a>}
     </p>
   );
 }
+const NONE: Record<string, string> = { agent: "no agent", source: "no source" };
 const Away = () => (
   <span>
     <span aria-hidden="true"> ×</span>
@@ -123,7 +124,7 @@ function Figures({ of: { total, now } }: { of: Stats }) {
         value={many(wrong)}
         more={wrong ? `${share(wrong, total.calls)}, mostly ${code}` : "none"}
         tone={wrong ? "bad" : ""}
-        link={changed({ by: "code", sort: "calls" })}
+        link={changed({ by: "code", sort: "calls", ...(wrong ? { calls: "failed" } : {}) })}
       />
       <Tile
         name="95 of 100 within"
@@ -164,38 +165,52 @@ const Tile = ({ name, value, more, tone = "", link }: { name: string; value: str
 
 const TOP = 5;
 
-/** The largest groups, and all others as one. */
-function parted(groups: NumbersOf[], key: "points" | "failed"): Line[] {
-  const some = groups.filter((one) => one[key].some(Boolean));
-  const lines: Line[] = some.slice(0, TOP).map((one, n) => ({ label: one.name || "none", values: one[key], colour: COLOURS[n] }));
-  const rest = some.slice(TOP);
-  if (rest.length)
-    lines.push({
-      label: rest.length === 1 ? "1 other" : `${rest.length} others`,
-      values: rest[0]!.points.map((_, n) => rest.reduce((sum, one) => sum + one[key][n]!, 0)),
-      colour: COLOURS[6],
-    });
-  return lines;
+/** The largest ones, and all others as one. */
+function parted(lines: Line[]): Line[] {
+  const rest = lines.slice(TOP);
+  if (!rest.length) return lines;
+  const values = rest[0]!.values.map((_, n) => rest.reduce((sum, one) => sum + (one.values[n] ?? 0), 0));
+  return [...lines.slice(0, TOP), { label: rest.length === 1 ? "1 other" : `${rest.length} others`, values, colour: COLOURS[6] }];
 }
 
-function coded(points: NumbersAt[], codes: string[]): Line[] {
-  return codes
-    .slice(0, 6)
-    .map((code, n) => ({ label: code, values: points.map((point) => point.failures[code] ?? 0), colour: COLOURS[(n + 5) % 7] }));
-}
+const grouped = (groups: NumbersOf[], group: Group): Line[] =>
+  groups
+    .filter((one) => one.points.some(Boolean))
+    .map(({ name, points }, n) => ({ label: name || "none", values: points, colour: COLOURS[n % 6], part: callsOf(group, name) }));
+
+const coded = (points: NumbersAt[], codes: string[]): Line[] =>
+  codes.map((code, n) => ({
+    label: code,
+    values: points.map((point) => point.failures[code] ?? 0),
+    colour: COLOURS[(n + 5) % 6],
+    part: { code, calls: 1 },
+  }));
 
 function Plots({ of: { points, groups, total, step_s: step } }: { of: Stats }) {
   const times = points.map((point) => point.at);
-  const each = { times, step, chosen: (since: number, until: number) => go(changed({ since, until, calls: 1 })) };
+  /** Leads to the calls of a time, or to those of one part of what is stacked. */
+  const calls = (which: number | string) => ({
+    times,
+    step,
+    link: (part: Part) => changed(part),
+    chosen: (since: number, until: number, part?: Part) => go(changed({ since, until, calls: which, ...part })),
+  });
+  /** What no calls are behind is looked at in the tables of that time. */
+  const tables = (group: Group, sort: string) => ({
+    times,
+    step,
+    hint: "click or drag to choose a time",
+    chosen: (since: number, until: number) => go(changed({ since, until, by: group, sort, calls: null })),
+  });
   const line = (label: string, values: (number | null)[], n: number): Line => ({ label, values, colour: COLOURS[n] });
   const codes = Object.keys(total.failures);
   return (
     <div class="columns charts">
-      <Chart {...each} title={`Calls by ${by.value}`} stacked say={many} lines={parted(groups, "points")} />
-      {codes.length > 0 && <Chart {...each} title="Failures by code" stacked say={many} lines={coded(points, codes)} />}
+      <Chart {...calls(1)} title={`Calls by ${by.value}`} stacked say={many} lines={parted(grouped(groups, by.value))} />
+      {codes.length > 0 && <Chart {...calls("failed")} title="Failures by code" stacked say={many} lines={parted(coded(points, codes))} />}
       {total.calls > 0 && (
         <Chart
-          {...each}
+          {...calls(1)}
           title="How long calls take"
           log
           say={(ms) => length(ms / 1000)}
@@ -220,7 +235,7 @@ function Plots({ of: { points, groups, total, step_s: step } }: { of: Stats }) {
       )}
       {total.waits > 0 && (
         <Chart
-          {...each}
+          {...calls("waited")}
           title="How long people were waited for"
           log
           say={(ms) => length(ms / 1000)}
@@ -240,7 +255,7 @@ function Plots({ of: { points, groups, total, step_s: step } }: { of: Stats }) {
       )}
       {total.turns > 0 && (
         <Chart
-          {...each}
+          {...tables("agent", "cost")}
           title="Tokens"
           stacked
           say={many}
@@ -260,7 +275,7 @@ function Plots({ of: { points, groups, total, step_s: step } }: { of: Stats }) {
       )}
       {total.cost > 0 && (
         <Chart
-          {...each}
+          {...tables("agent", "cost")}
           title="Cost"
           stacked
           say={dollars}
@@ -275,7 +290,7 @@ function Plots({ of: { points, groups, total, step_s: step } }: { of: Stats }) {
       )}
       {total.sessions > 0 && (
         <Chart
-          {...each}
+          {...tables("owner", "calls")}
           title="New sessions"
           stacked
           say={many}

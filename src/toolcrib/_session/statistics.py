@@ -24,6 +24,7 @@ GROUPS = 200
 """The largest groups that are told."""
 
 _PARTS = (0.5, 0.95, 0.99)
+_OF_CALLS = frozenset({"call", "wait"})
 _OF_TURNS = frozenset({"turn", "input", "output", "cost"})
 _NAMED = frozenset({"rule", "transfer", "delegation"})
 """What has a name in place of a code, and is told elsewhere."""
@@ -139,6 +140,14 @@ async def statistics(store: Store, where: StatsFilter, sources: Mapping[str, str
         models=_models(tallies),
         uncounted=uncounted,
     )
+
+
+async def tools_without_source(store: Store, where: StatsFilter, sources: Mapping[str, str]) -> tuple[str, ...]:
+    """Return which of the wanted tools were called and are of no source now."""
+    await store.roll_up()
+    step, since, until = steps(max(where.since, where.until - LONGEST_S), where.until, where.minutes_since)
+    tallies = await store.tallies(TallyFilter(since, until, step, "tool", where.owner, where.agent, where.tools))
+    return tuple(sorted({tally.name for tally in tallies if tally.what in _OF_CALLS} - sources.keys()))
 
 
 def _with_code(tallies: list[Tally], code: str | None) -> list[Tally]:

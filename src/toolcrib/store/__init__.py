@@ -221,8 +221,9 @@ class WalkFilter(NamedTuple):
     """Which calls a walk finds, and in which direction it goes.
 
     `over` says what it goes by: when calls were accepted, or when they ended, once more where one was settled. `tool`
-    is a whole name or the last part of one; among `codes`, "" stands for success. Where one was settled, `codes` are
-    those that it ended with each time.
+    is a whole name or the last part of one; `tools` are whole names, one of which it has, `other_tools` are those of
+    which it has none. Among `codes`, "" stands for success. Where one was settled, `codes` are those that it ended with
+    each time.
     """
 
     over: Literal["accepted", "ended"] = "accepted"
@@ -231,6 +232,8 @@ class WalkFilter(NamedTuple):
     states: tuple[str, ...] = ()
     codes: tuple[str, ...] = ()
     tool: str | None = None
+    tools: tuple[str, ...] = ()
+    other_tools: tuple[str, ...] = ()
     since: float = 0.0
     until: float = INFINITE
     oldest_first: bool = False

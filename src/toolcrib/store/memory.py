@@ -650,6 +650,8 @@ def _fits(row: Row, seq: int, where: WalkFilter) -> bool:
         (not where.states or row.state in where.states)
         and (not where.codes or code in where.codes)
         and where.tool in (None, row.tool, row.tool.rpartition(".")[2])
+        and (not where.tools or row.tool in where.tools)
+        and row.tool not in where.other_tools
     )
 
 

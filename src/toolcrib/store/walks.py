@@ -28,6 +28,9 @@ SLACK_S = 60.0
 
 BUSY = {"queued", "running"}
 
+LISTED = ("states", "codes", "tools", "other_tools")
+"""What is looked for of which there may be several; an empty one leaves all."""
+
 
 def listing(states: Collection[str]) -> str:
     """The name of what lists the calls of one session, or of all, in these states: open ones have small indexes."""
@@ -130,7 +133,7 @@ def in_file(db: sqlite3.Connection, where: WalkFilter, past: LogPosition | None,
     values |= {"owner": where.owner, **_place("", begin)}
     last = db.execute(edge_of, values).fetchone()
     edge = None if last is None else _mark(*last)
-    wanted = {"states": encode(where.states).decode(), "codes": encode(where.codes).decode()}
+    wanted = {name: encode(getattr(where, name)).decode() for name in LISTED}
     values |= {**_place("edge_", edge or end), **wanted, "tool": where.tool, "limit": limit + 1}
     cursor = db.execute(page, values)
     names = [column[0] for column in cursor.description]

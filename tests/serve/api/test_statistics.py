@@ -6,6 +6,7 @@ import pytest
 
 from tests.requirements import requirement
 from tests.serve.api.test_admin import desks
+from toolcrib.testing.stores.fixture import AT, claim, commit, finish, new, settle, submit
 
 __all__ = ["desks"]
 
@@ -60,6 +61,80 @@ async def test_numbers_lead_to_the_calls_behind_them(desks: dict[str, Any]) -> N
     since = failed[1]["accepted_at"]
     assert len((await root.get("/calls", code="failed", since=since, until=since))["items"]) == 1
     assert (await root.get("/calls", agent="nobody"))["items"] == []
+
+
+@requirement("console.overview.4")
+async def test_the_calls_behind_a_number_are_as_many_as_it_says(desks: dict[str, Any]) -> None:
+    root = desks["root"]
+    (question, _) = (await root.get("/questions"))["items"]
+    await desks["ada"].post("/sessions/of-ada/answers", question=question["id"], action="decline")
+    for by in ("tool", "agent", "owner", "source", "code", "rule"):
+        stats = await root.get("/stats", by=by)
+        for group in stats["groups"]:
+            if group["calls"]:
+                behind = await root.get(
+                    "/calls", over="ended", since=stats["since"], until=stats["until"], **{by: group["name"]}
+                )
+                assert len(behind["items"]) == group["calls"], (by, group["name"])
+    failures = sum(stats["total"]["failures"].values())
+    assert len((await root.get("/calls", over="ended", ok=False))["items"]) == failures == 3
+    assert len((await root.get("/calls", over="ended", ok=True))["items"]) == stats["total"]["calls"] - failures
+    assert len((await root.get("/calls", over="ended", waited=True))["items"]) == stats["total"]["waits"] == 1
+
+
+@requirement("console.overview.4")
+async def test_calls_and_numbers_are_narrowed_by_source(desks: dict[str, Any]) -> None:
+    root = desks["root"]
+    (of_source, *_) = (await root.get("/stats", by="source"))["groups"]
+    await desks["ada"].post("/sessions/of-ada/calls", tool="nothing_like_it")
+    here = await root.get("/calls", over="ended", source=of_source["name"], owner="ada")
+    assert {one["tool"] for one in here["items"]} == {"default.add", "default.fails"}
+    (gone,) = (await root.get("/calls", source=""))["items"]
+    numbers = await root.get("/stats", source="")
+    assert gone["tool"] == numbers["groups"][0]["name"] == "nothing_like_it"
+    assert numbers["total"]["calls"] == 1
+    assert (await root.get("/calls", source="none"))["items"] == []
+
+
+@requirement("console.overview.4")
+async def test_a_call_that_was_settled_is_behind_the_number_of_those_of_which_nobody_knew(
+    desks: dict[str, Any],
+) -> None:
+    root, store = desks["root"], desks["root"].api.crib.store
+    await store.open("s", "ada", AT)
+    write = finish(await commit(store, claim(await commit(store, submit(new("c"))))), "unknown")
+    await commit(store, settle(await commit(store, write)))
+    query = {"since": AT - 60, "until": AT + 60, "tool": "shop.refund"}
+    assert (await root.get("/stats", **query))["total"]["failures"] == {"unknown": 1}
+    for more in ({}, {"code": "unknown"}, {"ok": False}):
+        (call,) = (await root.get("/calls", over="ended", **query, **more))["items"]
+        assert (call["id"], call["status"], call["result"]["failure"]["code"]) == ("c", "unknown", "unknown")
+    assert (await root.get("/calls", over="ended", **query, ok=True))["items"] == []
+    assert [one["status"] for one in (await root.get("/calls", **query))["items"]] == ["succeeded"]
+
+
+@requirement("console.overview.4")
+@pytest.mark.parametrize(
+    ("query", "hint"),
+    [
+        ({"code": "faild"}, "There is no code 'faild' now, did you mean 'failed'?"),
+        ({"tool": "default.ad"}, "There is no tool 'default.ad' now, did you mean 'default.add'?"),
+        ({"source": "nothing"}, "There is no source 'nothing' now: there is builtin, tests.serve.tools"),
+        ({"agent": "nobody"}, "There is no agent 'nobody' now"),
+    ],
+)
+async def test_where_nothing_has_a_name_what_was_meant_is_said(
+    desks: dict[str, Any], query: dict[str, str], hint: str
+) -> None:
+    assert await desks["root"].get("/calls", **query) == {"items": [], "hint": hint}
+    assert "hint" not in await desks["root"].get("/calls", code="timeout")
+
+
+async def test_a_time_that_ends_with_a_step_has_nothing_of_the_next(desks: dict[str, Any]) -> None:
+    stats = await desks["root"].get("/stats", range="hour")
+    last = stats["points"][-1]["at"]
+    narrowed = await desks["root"].get("/stats", since=last, until=last + 60)
+    assert [one["at"] for one in narrowed["points"]] == [last]
 
 
 @requirement("console.overview.2")

@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Any
+import math
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Literal
 
 from msgspec import Raw, Struct
 
 from toolcrib._call.history import History
-from toolcrib.events import Event
+from toolcrib.events import Answered, Done, Event, Waiting
+from toolcrib.schema.names import nearest
 from toolcrib.serve.api import forms
 from toolcrib.serve.api.errors import missing
-from toolcrib.serve.api.pages import LOOK_S, AmongCalls, Limit, Moment, Name, owner_of, paged, place, read_mark
+from toolcrib.serve.api.pages import (
+    LOOK_S,
+    AmongCalls,
+    Limit,
+    Moment,
+    Name,
+    NameOrNone,
+    owner_of,
+    paged,
+    place,
+    read_mark,
+)
 from toolcrib.serve.api.request import ApiRequest, json_reply
 from toolcrib.serve.api.router import ApiReply, Route
+from toolcrib.serve.api.tools import open_tools, sources_of
 from toolcrib.session import Session
-from toolcrib.store import OWNER, Row, Store, WalkedCall, WalkFilter
+from toolcrib.store import OWNER, LogPosition, Row, Store, WalkedCall, WalkFilter
 from toolcrib.store.codec import PAGE_BYTES, encode
 from toolcrib.types import CODES, Status
 
@@ -28,6 +42,13 @@ _ENDED: dict[str | None, Status] = {
 }
 _CODES = {"succeeded": ("",), "cancelled": ("cancelled",), "timed_out": ("timeout",), "unknown": ("unknown",)}
 _FAILED = tuple(code for code in CODES if code not in _ENDED)
+_SUCCEEDED = "succeeded"
+
+PIECE = 200
+"""Calls that are read at once where the log has to say which of them are wanted."""
+
+Wanted = Callable[[list[Event]], bool]
+"""Whether the events of a call are those of one that is looked for."""
 
 
 class CallsQuery(Struct, forbid_unknown_fields=True):
@@ -40,11 +61,22 @@ class CallsQuery(Struct, forbid_unknown_fields=True):
 
 
 class AllCalls(CallsQuery, forbid_unknown_fields=True):
-    """Which calls, of whom, by which agent, with which code, and when they were accepted."""
+    """Which calls, of whom, by which agent, of which source, how they ended, and when they were accepted.
+
+    An empty `agent` stands for calls that no agent made, an empty `source` for tools that no source has now. `ok`
+    leaves those that succeeded, or that did not; `rule` those that a rule of the policy decided, and `waited` those
+    that waited for somebody. With `over=ended` calls are listed as they ended, each once, with `until` no more in it:
+    these are the calls behind the numbers of `/v1/stats`.
+    """
 
     owner: Name | None = None
-    agent: Name | None = None
+    agent: NameOrNone | None = None
+    source: NameOrNone | None = None
     code: Name | None = None
+    ok: bool | None = None
+    rule: Name | None = None
+    waited: bool | None = None
+    over: Literal["accepted", "ended"] = "accepted"
     since: Moment = 0.0
     until: Moment | None = None
 
@@ -64,19 +96,6 @@ def where_of(query: CallsQuery) -> WalkFilter:
     return WalkFilter(tool=query.tool, states=("done",), codes=_CODES.get(state, _FAILED))
 
 
-async def walked(request: ApiRequest, where: WalkFilter) -> tuple[list[WalkedCall], str | None]:
-    """A page of calls, and the place of the next."""
-    loop = asyncio.get_running_loop()
-    past, limit, page = read_mark(request.query.after), request.query.limit, list[WalkedCall]()
-    stop = loop.time() + LOOK_S
-    while True:
-        spots, past = await request.api.crib.store.walk(where, past, limit=limit - len(page))
-        own = [spot for spot in spots if spot.owner != OWNER]
-        page += await request.api.sessions.visible(own, request.principal)
-        if past is None or len(page) >= limit or loop.time() > stop:
-            return page, None if past is None else place(*past)
-
-
 async def stories(store: Store, spots: list[WalkedCall]) -> AsyncIterator[tuple[WalkedCall, list[Event]]]:
     """The events of each call, of as many at once as the store gives."""
     while spots:
@@ -86,28 +105,59 @@ async def stories(store: Store, spots: list[WalkedCall]) -> AsyncIterator[tuple[
         spots = spots[len(page) :]
 
 
-async def histories(request: ApiRequest, spots: list[WalkedCall]) -> AsyncIterator[tuple[WalkedCall, History]]:
-    """What the log says of each call, unless it was swept just now."""
+async def histories(
+    request: ApiRequest, spots: list[WalkedCall], where: WalkFilter, wanted: Wanted | None = None
+) -> AsyncIterator[tuple[WalkedCall, History]]:
+    """What the log says of each call that is wanted, unless it was swept just now; of an end, up to there."""
     async for spot, story in stories(request.api.crib.store, spots):
-        if story:
-            yield spot, History(spot.row.session, story)
+        events = story if where.over == "accepted" else [event for event in story if event.seq <= spot.mark.seq]
+        if events and (wanted is None or wanted(events)):
+            yield spot, History(spot.row.session, events)
 
 
 async def _entries(
-    request: ApiRequest, where: WalkFilter, *, whose: bool = False, agent: str | None = None
+    request: ApiRequest, where: WalkFilter, *, whose: bool = False, wanted: Wanted | None = None
 ) -> ApiReply:
-    """A page of calls, which ends by its bytes too."""
-    spots, next = await walked(request, where)
-    entries, size = list[Raw](), 0
-    async for spot, history in histories(request, spots):
-        if agent is not None and history.accepted.agent != agent:
-            continue
-        more = {"session": spot.row.session, "owner": spot.owner} if whose else {}
-        entries.append(Raw(encode(forms.listed(history, **more))))
-        size += len(bytes(entries[-1]))
-        if size >= PAGE_BYTES and spot is not spots[-1]:
-            return paged(entries, place(*spot.mark))
-    return paged(entries, next)
+    """A page of calls, which ends by its bytes too, or when enough was looked at."""
+    loop, limit, entries, size = asyncio.get_running_loop(), request.query.limit, list[Raw](), 0
+    past, stop = read_mark(request.query.after), loop.time() + LOOK_S
+    while True:
+        spots, past = await request.api.crib.store.walk(where, past, limit=PIECE if wanted else limit - len(entries))
+        own = [spot for spot in spots if spot.owner != OWNER]
+        own = await request.api.sessions.visible(own, request.principal)
+        async for spot, history in histories(request, own, where, wanted):
+            more = {"session": spot.row.session, "owner": spot.owner} if whose else {}
+            entries.append(Raw(encode(forms.listed(history, **more))))
+            size += len(bytes(entries[-1]))
+            if len(entries) == limit or size >= PAGE_BYTES:
+                return _page(request, entries, spot.mark if past is not None or spot is not own[-1] else None)
+        if past is None or loop.time() > stop:
+            return _page(request, entries, past)
+
+
+def _page(request: ApiRequest, entries: list[Raw], past: LogPosition | None) -> ApiReply:
+    """A page; if nothing was found, with what was probably meant."""
+    hint = None if entries or request.query.after is not None else _hint(request)
+    return paged(entries, None if past is None else place(*past), **({} if hint is None else {"hint": hint}))
+
+
+def _hint(request: ApiRequest) -> str | None:
+    """What names nothing that is there, with what is like it."""
+    query, tools = request.query, {tool.id for tool in open_tools(request)}
+    agents = request.api.crib.agents
+    for kind, known in (
+        ("tool", tools | {tool.rpartition(".")[2] for tool in tools}),
+        ("code", {*CODES, _SUCCEEDED}),
+        ("source", {source for tool, source in sources_of(request).items() if tool in tools}),
+        ("agent", set() if agents is None else set(agents.registry)),
+    ):
+        name = getattr(query, kind, None)
+        if name and name not in known:
+            close = nearest(name, sorted(known, key=lambda one: (len(one), one)), 1)
+            some = ", ".join(sorted(known)) if kind != "tool" and known else ""
+            there = f", did you mean '{close[0]}'?" if close else f": there is {some}" if some else ""
+            return f"There is no {kind} '{name}' now{there}"
+    return None
 
 
 async def calls(request: ApiRequest) -> ApiReply:
@@ -121,12 +171,42 @@ async def all_calls(request: ApiRequest) -> ApiReply:
     query, owner = request.query, owner_of(request, request.query.owner)
     if query.owner not in (None, owner):
         return paged([])
-    where = where_of(query)._replace(owner=owner, since=query.since)
+    where = where_of(query)._replace(owner=owner, since=query.since, over=query.over)
     if query.until is not None:
-        where = where._replace(until=query.until)
+        until = query.until if query.over == "accepted" else math.nextafter(query.until, 0)
+        where = where._replace(until=until)
+    if (codes := _codes(query)) is not None:
+        where = where._replace(states=("done",), codes=codes)
+    if query.source is not None:
+        sources = sources_of(request)
+        if query.source == "":
+            where = where._replace(other_tools=tuple(sorted(sources)))
+        elif tools := tuple(sorted(tool for tool, source in sources.items() if source == query.source)):
+            where = where._replace(tools=tools)
+        else:
+            return _page(request, [], None)
+    return await _entries(request, where, whose=True, wanted=_wanted(query))
+
+
+def _codes(query: AllCalls) -> tuple[str, ...] | None:
+    """The codes with one of which a call has to have ended; "" stands for success."""
     if query.code is not None:
-        where = where._replace(states=("done",), codes=("" if query.code == "succeeded" else query.code,))
-    return await _entries(request, where, whose=True, agent=query.agent)
+        return ("" if query.code == _SUCCEEDED else query.code,)
+    return None if query.ok is None else ("",) if query.ok else CODES
+
+
+def _wanted(query: AllCalls) -> Wanted | None:
+    """What only the log of a call can tell."""
+    checks: list[Wanted] = []
+    if query.over == "ended":
+        checks.append(lambda events: events[-1].kind == "done")
+    if query.agent is not None:
+        checks.append(lambda events: (History("", events[:1]).accepted.agent or "") == query.agent)
+    if query.rule is not None:
+        checks.append(lambda events: any(isinstance(one.data, Done) and one.data.rule == query.rule for one in events))
+    if query.waited is not None:
+        checks.append(lambda events: any(isinstance(one.data, Waiting | Answered) for one in events) is query.waited)
+    return (lambda events: all(check(events) for check in checks)) if checks else None
 
 
 class CallDetail(forms.EntryForm, omit_defaults=True):
@@ -183,9 +263,10 @@ ROUTES = [
         "GET",
         "/v1/calls",
         all_calls,
-        "Calls of all sessions that you may see, the newest first, of one status, code, tool, agent or owner, "
-        "and accepted in some time. "
-        "A page may have few and yet a `next`: go on until there is none.",
+        "Calls of all sessions that you may see, the newest first, of one status, code, tool, source, agent or owner, "
+        "and accepted in some time; with `over=ended` as they ended, which are the calls behind the numbers of "
+        "`/v1/stats`. A page may have few and yet a `next`: go on until there is none. Where nothing is found for a "
+        "name that nothing has, `hint` says what was probably meant.",
         query=AllCalls,
         gives={200: forms.Entries},
     ),

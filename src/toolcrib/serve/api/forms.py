@@ -266,12 +266,12 @@ def _without_none(data: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in data.items() if value is not None}
 
 
-def page_of(kind: Any, name: str) -> type[Struct]:
+def page_of(kind: Any, name: str, *more: tuple[str, Any, Any]) -> type[Struct]:
     """A page of something: `next` is what `after` takes to page on; without it this is the last."""
-    return msgspec.defstruct(name, [("items", list[kind]), ("next", str | None, None)], omit_defaults=True)
+    return msgspec.defstruct(name, [("items", list[kind]), ("next", str | None, None), *more], omit_defaults=True)
 
 
-Entries = page_of(EntryForm, "Entries")
+Entries = page_of(EntryForm, "Entries", ("hint", str | None, None))
 Questions = page_of(QuestionForm, "Questions")
 Events = page_of(EventForm, "Events")
 Sessions = page_of(SessionForm, "Sessions")

@@ -16,6 +16,8 @@ Limit = Annotated[int, Meta(ge=1, le=MOST)]
 Seq = Annotated[int, Meta(ge=0, le=2**53)]
 Text = Annotated[str, Meta(max_length=1000)]
 Name = Annotated[str, Meta(min_length=1, max_length=255)]
+NameOrNone = Annotated[str, Meta(max_length=255)]
+"""A name, or nothing for what has none."""
 Seconds = Annotated[float, Meta(ge=0, le=86400)]
 Moment = Annotated[float, Meta(ge=0, le=1e11)]
 

@@ -71,7 +71,7 @@ async def inbox(
     while True:
         spots, past = await request.api.crib.store.walk(where, past, limit=limit - len(items))
         theirs = [spot for spot in spots if spot.owner != OWNER and owner in (None, spot.owner)]
-        async for spot, history in histories(request, theirs):
+        async for spot, history in histories(request, theirs, where):
             question = history.question
             if question is not None and await _visible(request, spot, question):
                 items.append(forms.question(question, spot.owner))

@@ -12,7 +12,8 @@ from toolcrib.errors import ToolcribError, ToolFailure
 from toolcrib.serve.api.errors import ApiError
 from toolcrib.serve.api.request import ApiRequest, json_reply
 from toolcrib.serve.api.router import ApiReply, Route
-from toolcrib.serve.api.statistics import LastCall, StatsQuery, counted, last_calls, sources_of
+from toolcrib.serve.api.statistics import LastCall, StatsQuery, counted, last_calls
+from toolcrib.serve.api.tools import sources_of
 from toolcrib.serve.managed_sources import ManagedSources, SourceTest
 from toolcrib.serve.source_entry import SHAPES, SourceEntry
 from toolcrib.sources import Source

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from toolcrib._session.statistics import LONGEST_S, SPANS, CountedStats, GroupBy, StatsFilter, statistics
+from toolcrib._session.statistics import (
+    LONGEST_S,
+    SPANS,
+    CountedStats,
+    GroupBy,
+    StatsFilter,
+    statistics,
+    tools_without_source,
+)
 from toolcrib.events import Done
 from toolcrib.serve.api.call_list import stories
 from toolcrib.serve.api.errors import missing
-from toolcrib.serve.api.pages import Moment, Name, owner_of
+from toolcrib.serve.api.pages import Moment, Name, NameOrNone, owner_of
 from toolcrib.serve.api.request import ApiRequest, json_reply
 from toolcrib.serve.api.router import ApiReply, Route
 from toolcrib.serve.api.session_cache import bounds
-from toolcrib.serve.api.tools import open_tools
+from toolcrib.serve.api.tools import open_tools, sources_of
 from toolcrib.serve.api.watcher import used_since
 from toolcrib.store import OWNER, WalkFilter
 from toolcrib.store.rollups import MINUTES_KEPT_S
@@ -38,7 +47,8 @@ class LastCall(Struct, omit_defaults=True):
 class StatsQuery(Struct, forbid_unknown_fields=True):
     """Of the last hour, day or week, or of the `seconds` before now, or of a time; by what, and of what alone.
 
-    Of a time that is longer than a year the last year is told, as `since` of the answer says.
+    An empty `agent` stands for calls that no agent made, an empty `source` for tools that no source has now. Of a time
+    that is longer than a year the last year is told, as `since` of the answer says.
     """
 
     range: Literal["hour", "day", "week"] = "day"
@@ -47,9 +57,9 @@ class StatsQuery(Struct, forbid_unknown_fields=True):
     until: Moment | None = None
     by: GroupBy = "tool"
     owner: Name | None = None
-    agent: Name | None = None
+    agent: NameOrNone | None = None
     tool: Name | None = None
-    source: Name | None = None
+    source: NameOrNone | None = None
     code: Name | None = None
 
 
@@ -75,20 +85,14 @@ class ToolStats(CountedStats, kw_only=True):
     last: list[LastCall]
 
 
-def sources_of(request: ApiRequest) -> dict[str, str]:
-    """The source of each tool that is there now."""
-    registry = request.api.crib.registry
-    return {tool.id: source.name for source in registry.sources for tool in registry.tools_of(source)}
-
-
 def stats_filter(request: ApiRequest, query: StatsQuery) -> StatsFilter:
     """What somebody may see of what was asked for: their own, and of a narrow key what it opens."""
     now = request.api.crib.pipeline.clock.now()
-    until = now if query.until is None else query.until
+    until = now if query.until is None else math.nextafter(query.until, 0)
     span = SPANS[query.range] if query.seconds is None else query.seconds
     since = until - span if query.since is None else query.since
     tools = None if query.tool is None else {query.tool}
-    if query.source is not None:
+    if query.source:
         of_source = {tool for tool, source in sources_of(request).items() if source == query.source}
         tools = of_source if tools is None else tools & of_source
     if bounds(request.principal) is not None:
@@ -105,7 +109,10 @@ async def counted(request: ApiRequest, query: StatsQuery) -> CountedStats:
     where = stats_filter(request, query)
     if query.owner not in (None, where.owner):
         where = where._replace(tools=())
-    return await statistics(request.api.crib.store, where, sources_of(request))
+    store, sources = request.api.crib.store, sources_of(request)
+    if query.source == "":
+        where = where._replace(tools=await tools_without_source(store, where, sources))
+    return await statistics(store, where, sources)
 
 
 async def stats(request: ApiRequest) -> ApiReply:

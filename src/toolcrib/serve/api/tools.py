@@ -191,6 +191,12 @@ def open_tools(request: ApiRequest) -> list[Tool]:
     return list(api.crib.catalog.view(api.sessions.allowed(principal), owner).tools)
 
 
+def sources_of(request: ApiRequest) -> dict[str, str]:
+    """The source of each tool that is there now."""
+    registry = request.api.crib.registry
+    return {tool.id: source.name for source in registry.sources for tool in registry.tools_of(source)}
+
+
 def _mention(tools: list[Tool], words: list[str]) -> list[Tool]:
     if not words:
         return tools

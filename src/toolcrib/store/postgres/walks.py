@@ -38,7 +38,8 @@ async def _walk(db: Connection, where: WalkFilter, past: LogPosition | None, lim
     values |= {"owner": where.owner, **_place("", begin)}
     last = await _ask(db, edge_of, values)
     edge = LogPosition(*last[0]) if last else None
-    values |= {**_place("edge_", edge or end), "limit": limit + 1, "states": where.states, "codes": where.codes}
+    values |= {**_place("edge_", edge or end), "limit": limit + 1}
+    values |= {name: getattr(where, name) for name in walks.LISTED}
     lines = await _ask(db, page, values | {"tool": where.tool})
     spots = [WalkedCall(Row(*line[:_COLUMNS]), line[_COLUMNS], LogPosition(*line[_COLUMNS + 1 :])) for line in lines]
     return page_of(spots, limit, edge)

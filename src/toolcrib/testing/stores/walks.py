@@ -83,6 +83,18 @@ class WalkTests(StoreFixture):
             assert await ids(again, tool="rint") == await ids(again, tool="desk") == []
             assert await ids(again, tool="refund", states=("waiting",)) == ["b"]
 
+    async def test_calls_are_found_by_the_whole_names_of_several_tools(self) -> None:
+        async with self.opened("s", "t") as store:
+            for number, tool in enumerate(("shop.pack", "shop.refund", "pack", "desk.print")):
+                row = new(f"c{number}", "st"[number % 2]).but(tool=tool, accepted_at=AT + number)
+                await store.commit(submit(row, at=AT + number))
+            for more in ({}, {"owner": "ada"}):
+                assert await ids(store, 1, tools=("shop.pack", "desk.print"), **more) == ["c3", "c0"]
+                assert await ids(store, tools=("pack",), **more) == ["c2"]
+                assert await ids(store, tools=("none",), **more) == []
+                assert await ids(store, 1, other_tools=("shop.pack", "desk.print"), **more) == ["c2", "c1"]
+                assert await ids(store, tools=("pack", "shop.pack"), other_tools=("pack",), **more) == ["c0"]
+
     async def test_calls_are_found_by_owner_and_by_session(self) -> None:
         async with self.opened("s", "t") as store:
             await store.open("b", "bob", AT)

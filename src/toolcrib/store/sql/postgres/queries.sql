@@ -289,6 +289,7 @@ AND (:owner::text IS NULL OR s.owner = :owner)
 AND (cardinality(:states::text[]) = 0 OR c.state = ANY (:states))
 AND (cardinality(:codes::text[]) = 0 OR {code} = ANY (:codes))
 AND (:tool::text IS NULL OR c.tool = :tool OR right(c.tool, length(:tool) + 1) = '.' || :tool)
+AND (cardinality(:tools::text[]) = 0 OR c.tool = ANY (:tools)) AND c.tool <> ALL (:other_tools::text[])
 ORDER BY {order} LIMIT :limit
 
 -- name: over_accepted

@@ -178,6 +178,8 @@ AND (:owner IS NULL OR w.key >> 32 IN (SELECT n FROM sessions WHERE owner = :own
 AND (:states = '[]' OR c.state IN (SELECT value FROM json_each(:states)))
 AND (:codes = '[]' OR {code} IN (SELECT value FROM json_each(:codes)))
 AND (:tool IS NULL OR c.tool = :tool OR substr(c.tool, -length(:tool) - 1) = '.' || :tool)
+AND (:tools = '[]' OR c.tool IN (SELECT value FROM json_each(:tools)))
+AND (:other_tools = '[]' OR c.tool NOT IN (SELECT value FROM json_each(:other_tools)))
 ORDER BY {order} LIMIT :limit
 
 -- name: over_accepted
