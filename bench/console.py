@@ -3,7 +3,8 @@
 It serves 10,000 tools, 10,000 sessions, a session of 100,000 events and one of 10,000 spans from a process of its own,
 looks at them in a headless Chromium, and prints what the browser itself measured. Timings never fail anything.
 `python -m bench.console waterfall` looks at the spans alone, `python -m bench.console screens` at every screen over a
-log of a week with 1,000,000 calls (`--calls`).
+log of a week with 1,000,000 calls (`--calls`), `python -m bench.console points` at plots of 10,000 points. `--folder`
+keeps the log of a week, and the next run takes it as it is; `--prepare` makes it and nothing else.
 """
 
 import argparse
@@ -115,20 +116,30 @@ async def serve(port: int, folder: Path, *, alone: bool) -> None:
         await server(site, lambda: print("ready", flush=True), host="127.0.0.1", port=port, lifespan="off").serve()
 
 
+async def prepare_week(folder: Path, calls: int) -> str:
+    """Writes the log of a week with so many calls and counts them all, unless it is there."""
+    from bench.rollups import fill_file
+    from toolcrib import Crib
+
+    where = f"sqlite:///{folder}/week.db"
+    if not (folder / "week.db").exists():
+        async with Crib([], store=where):
+            pass  # the tables are there
+        fill_file(folder / "week.db", calls, time.time())
+        async with Crib([], store=where) as crib:
+            while await crib.store.roll_up():
+                pass
+    return where
+
+
 async def serve_week(port: int, folder: Path, calls: int) -> None:
     """Serves a log of a week with so many calls, all of which are counted."""
-    from bench.rollups import fill_file
     from toolcrib import Crib
     from toolcrib.console import console
     from toolcrib.serve.http import Site, server
 
-    where = f"sqlite:///{folder}/week.db"
-    async with Crib([], store=where):
-        pass  # the tables are there
-    fill_file(folder / "week.db", calls, time.time())
+    where = await prepare_week(folder, calls)
     async with Crib([], store=where) as crib:
-        while await crib.store.roll_up():
-            pass
         site = Site(crib, namespaces=["*"])
         site.mount("/", console())
         await site.open()
@@ -342,12 +353,57 @@ async def screens(browser: Browser, url: str, looks: int = 10) -> None:
         report(screen, f"first paint {median(paints):.0f} ms", figures)
 
 
+async def points(browser: Browser, url: str, count: int = 10_000, step: int = 3600) -> None:
+    """Measure plots of so many points each: drawn, and gone through with the pointer and with keys."""
+    async with httpx.AsyncClient(base_url=f"{url}/v1") as http:
+        told = (await http.get("/stats")).json()
+    first = int(time.time() - count * step) // step * step
+    numbers = told["total"] | {"p50_ms": 20.0, "p95_ms": 90.0, "p99_ms": 400.0, "cost": 0.01, "turns": 3, "calls": 9}
+    numbers |= {"failures": {"failed": 2, "timeout": 1}, "input_tokens": 100, "output_tokens": 30, "sessions": 1}
+    told["points"] = [
+        numbers | {"at": first + n * step, "calls": 3 + n % 7, "p50_ms": 20 + n % 13, "input_tokens": 50 + n % 90}
+        for n in range(count)
+    ]
+    told["groups"] = [
+        numbers | {"name": f"tool{k}", "points": [(n * k) % 11 for n in range(count)], "failed": [k % 2] * count}
+        for k in range(30)
+    ]
+    told |= {"since": first, "until": first + count * step, "step_s": step, "total": numbers, "by": "tool"}
+    page = await browser.new_page(viewport={"width": 1280, "height": 4000})
+    await page.route("**/v1/stats*", lambda route: route.fulfill(json=told))
+
+    async def drawn() -> None:
+        await page.goto(f"{url}/#/overview")
+        await page.get_by_role("slider", name="Calls by tool").wait_for()
+        await page.wait_for_timeout(1000)
+
+    async def hovered() -> None:
+        box = await page.get_by_role("region", name="Calls by tool").locator(".u-over").bounding_box()
+        assert box is not None
+        for n in range(200):
+            await page.mouse.move(box["x"] + n / 200 * box["width"], box["y"] + 50)
+
+    async def keyed() -> None:
+        await page.get_by_role("slider", name="Calls by tool").focus()
+        for _ in range(100):
+            await page.keyboard.press("ArrowLeft")
+
+    await page.goto(f"{url}/#/tools")
+    for name, work in (("drawn", drawn), ("200 moves of the pointer", hovered), ("100 keys", keyed)):
+        await page.evaluate(WATCH)
+        tasks = await traced(browser, page, work())
+        report(f"plots of {count:,} points, {name}", slow((await page.evaluate(FOUND))["frames"]), tasks)
+    await page.close()
+
+
 async def look(url: str, only: str | None) -> None:
     chromium = os.environ.get("TOOLCRIB_CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUMS)))
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         if only == "screens":
             await screens(browser, url)
+        elif only == "points":
+            await points(browser, url)
         else:
             await waterfall(browser, url)
         if only is None:
@@ -362,9 +418,15 @@ async def look(url: str, only: str | None) -> None:
 def main() -> None:
     ask = argparse.ArgumentParser(description=__doc__)
     ask.add_argument("--serve", nargs=2, metavar=("PORT", "FOLDER"), help=argparse.SUPPRESS)
-    ask.add_argument("only", nargs="?", choices=["waterfall", "screens"], help="measure that alone")
+    ask.add_argument("only", nargs="?", choices=["waterfall", "screens", "points"], help="measure that alone")
     ask.add_argument("--calls", type=int, default=1_000_000, help="of the week that the screens show")
+    ask.add_argument("--folder", type=Path, help="keep the log of a week here")
+    ask.add_argument("--prepare", action="store_true", help="write the log of a week to the folder, and nothing else")
     given = ask.parse_args()
+    if given.prepare:
+        given.folder.mkdir(parents=True, exist_ok=True)
+        asyncio.run(prepare_week(given.folder, given.calls))
+        return
     if given.serve:
         port, place = int(given.serve[0]), Path(given.serve[1])
         serving = given.only == "screens"
@@ -376,7 +438,8 @@ def main() -> None:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port = one.getsockname()[1]
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = str(given.folder or temporary)
         own = [] if given.only is None else [given.only]
         argv = [sys.executable, "-m", "bench.console", *own, "--calls", str(given.calls), "--serve", str(port), folder]
         with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as server:

@@ -2,7 +2,8 @@
 
     python -m bench.rollups --calls 1000000 [--postgres postgresql://...]
 
-A store is filled with the log of a week, rolled up, and asked as the overview asks.
+A store is filled with the log of a week, rolled up, and asked as the overview asks. `costs` measures only what a call
+costs, `fill` and `ask` do one half of the rest each, with the store at `--folder` or `--postgres`.
 """
 
 from __future__ import annotations
@@ -148,17 +149,19 @@ async def roll(store: Store, calls: int) -> None:
     print(f"rolled up: {took:.1f} us a call, {(time.process_time() - cpu) / calls * 1e6:.1f} us of CPU here")
 
 
-async def many(url: str, calls: int) -> None:
+async def many(url: str, calls: int, *, fill: bool = True, asked: bool = True) -> None:
     """Fills a store and asks it."""
     now, store = time.time(), open_store(url)
     await store.start("bench-1")
     try:
-        if url.startswith("sqlite"):
+        if fill and url.startswith("sqlite"):
             fill_file(Path(url.removeprefix("sqlite:///")), calls, now)
-        else:
+        elif fill:
             await fill_database(url, calls, now)
-        await roll(store, calls)
-        await ask(store, now)
+        if fill:
+            await roll(store, calls)
+        if asked:
+            await ask(store, now)
     finally:
         await store.close()
 
@@ -204,16 +207,19 @@ async def costs(rounds: int, calls: int = 4000) -> None:
 async def main() -> None:
     """Measures what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("only", nargs="?", choices=["costs", "fill", "ask"], help="do that alone")
     parser.add_argument("--calls", type=int, default=1_000_000)
+    parser.add_argument("--folder", type=Path, help="where the file is, or is to be")
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--postgres", help="an empty database")
     args = parser.parse_args()
-    if args.postgres:
-        await many(args.postgres, args.calls)
+    if args.only == "costs" or (args.only is None and args.postgres is None):
+        await costs(args.rounds)
+    if args.only == "costs":
         return
-    await costs(args.rounds)
-    with tempfile.TemporaryDirectory() as folder:
-        await many(f"sqlite:///{folder}/log.db", args.calls)
+    with tempfile.TemporaryDirectory() as temporary:
+        url = args.postgres or f"sqlite:///{args.folder or temporary}/log.db"
+        await many(url, args.calls, fill=args.only != "ask", asked=args.only != "fill")
 
 
 if __name__ == "__main__":

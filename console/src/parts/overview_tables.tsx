@@ -1,6 +1,6 @@
 // The tables of the overview: what is told apart, by name, and the calls behind the numbers.
 
-import { useMemo } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { NumbersOf, Stats } from "../forms";
 import { behind, callsOf, changed, filters, range, SORTS, sort } from "../overview";
 import { narrow, to } from "../router";
@@ -206,9 +206,14 @@ export function Behind({ of }: { of: Stats }) {
     ...(until ? { until } : {}),
   };
   const calls = usePages<Entry, Page<Entry> & { hint?: string }>("v1/calls", asked);
+  const box = useRef<HTMLElement>(null);
+  useEffect(() => {
+    box.current!.scrollIntoView({ block: "start" });
+    box.current!.focus({ preventScroll: true });
+  }, [JSON.stringify(filters.value), kind, name]);
   const gone = then.number !== undefined && !calls.busy && !calls.onward ? then.number - calls.items.length : 0;
   return (
-    <section class="sheet" aria-label="Calls behind the numbers">
+    <section class="sheet behind-numbers" aria-label="Calls behind the numbers" tabIndex={-1} ref={box}>
       <div class="chart-head">
         <h2>
           {title}

@@ -83,13 +83,13 @@ export function SmallMap({ axis, rows, zoom, until, past }: Given) {
       )}
       {past && <b class="fall-now" style={{ left: `${(placeOf(axis, until) / axis.length) * 100}%` }} />}
       <div class="fall-ticks small soft">
-        {ticks(axis, zoom, width.value < 400 ? 3 : 6).map(({ at, text }, n) => (
+        {ticks(axis, zoom, width.value).map(({ at, text }, n) => (
           <span key={n} style={{ left: `${at}%` }}>
             {text}
           </span>
         ))}
         {axis.gaps.map((gap) => (
-          <Fold key={gap.from} axis={axis} zoom={zoom} from={gap.from} to={gap.to} />
+          <Fold key={gap.from} axis={axis} zoom={zoom} from={gap.from} to={gap.to} width={width.value} />
         ))}
       </div>
     </div>
@@ -97,12 +97,12 @@ export function SmallMap({ axis, rows, zoom, until, past }: Given) {
 }
 
 /** A wait that is folded up: the axis says how long it was. */
-function Fold({ axis, zoom, from, to }: { axis: Axis; zoom: Zoom; from: number; to: number }) {
+function Fold({ axis, zoom, from, to, width }: { axis: Axis; zoom: Zoom; from: number; to: number; width: number }) {
   const [left, right] = [zoom.percent(placeOf(axis, from) / axis.length), zoom.percent(placeOf(axis, to) / axis.length)];
   if (right < 0 || left > 100) return null;
   return (
     <b class="fall-fold" style={{ left: `${left}%`, width: `${right - left}%` }} title={`${length(to - from)} in which nothing was done`}>
-      {right - left > 4 ? length(to - from) : "…"}
+      {right - left > room(length(to - from), width) ? length(to - from) : "…"}
     </b>
   );
 }
@@ -144,8 +144,9 @@ function solid(color: string): string {
 }
 
 /** Times along an axis, so many in the window; none where a fold says its own. */
-function ticks(axis: Axis, zoom: Zoom, count: number): { at: number; text: string }[] {
+function ticks(axis: Axis, zoom: Zoom, width: number): { at: number; text: string }[] {
   const start = axis.times[0] ?? 0;
+  const count = width < 400 ? 3 : 6;
   const folds = axis.gaps.map(
     (gap) => [gap.from, gap.to].map((time) => zoom.percent(placeOf(axis, time) / axis.length)) as [number, number],
   );
@@ -153,8 +154,8 @@ function ticks(axis: Axis, zoom: Zoom, count: number): { at: number; text: strin
     const time = timeAt(axis, (zoom.from + (zoom.width * n) / count) * axis.length);
     return { at: (n / count) * 100, text: time === start ? "0" : length(time - start) };
   });
-  return made.filter(({ at }) => !folds.some(([from, to]) => at > from - ROOM && at < to));
+  return made.filter(({ at, text }) => !folds.some(([from, to]) => at > from - room(text, width) && at < to));
 }
 
-/** What the text of a time takes, in percent. */
-const ROOM = 9;
+/** What a text takes in so wide a strip, in percent. */
+const room = (text: string, width: number) => ((text.length * 6.5 + 8) / Math.max(1, width)) * 100;

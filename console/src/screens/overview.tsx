@@ -148,7 +148,7 @@ function Figures({ of: { total, now } }: { of: Stats }) {
       <Tile
         name="new sessions"
         value={many(total.sessions)}
-        more={`${now.sessions.toLocaleString()} open here, ${now.streams.toLocaleString()} streams`}
+        more={`${now.sessions.toLocaleString()} open here, ${now.streams.toLocaleString()} ${now.streams === 1 ? "stream" : "streams"}`}
         link={to("sessions")}
       />
     </div>

@@ -87,7 +87,9 @@ function Rules() {
                   <td>
                     <code>{plain(name)}</code>
                   </td>
-                  <td class="end">{calls.toLocaleString()}</td>
+                  <td class="end">
+                    <a href={decided(name)}>{calls.toLocaleString()}</a>
+                  </td>
                 </tr>
               ))}
             </tbody>
@@ -126,6 +128,9 @@ function Table({ title, rules, note }: { title: string; rules: RuleForm[]; note?
   );
 }
 
+/** The calls of a week that a rule decided. */
+const decided = (rule: string) => `${to("overview")}?${new URLSearchParams({ by: "rule", range: "week", calls: `rule ${rule}` })}`;
+
 function Row({ of }: { of: RuleForm }) {
   const [says, tone] = EFFECTS[of.effect] ?? [of.effect, "soft"];
   const when = Object.entries(of.when ?? {});
@@ -160,7 +165,7 @@ function Row({ of }: { of: RuleForm }) {
         )}
       </td>
       <td class="end">
-        <b>{of.decided.toLocaleString()}</b>
+        <b>{of.decided ? <a href={decided(of.name)}>{of.decided.toLocaleString()}</a> : "0"}</b>
       </td>
       <td class="wide-only">{of.decided > 0 && <Sparkline values={of.points} marked={[]} />}</td>
     </tr>

@@ -155,7 +155,7 @@ function One({ of, admin, changed }: { of: SourceDetails; admin: boolean; change
           </>
         )}
       </p>
-      {of.recent && <Recent of={of.recent} />}
+      {of.recent && <Recent of={of.recent} name={of.name} />}
       {admin && (
         <div class="actions">
           <Do
@@ -212,13 +212,14 @@ function One({ of, admin, changed }: { of: SourceDetails; admin: boolean; change
   );
 }
 
-function Recent({ of }: { of: NonNullable<SourceDetails["recent"]> }) {
+function Recent({ of, name }: { of: NonNullable<SourceDetails["recent"]>; name: string }) {
   const last = of.last_failure;
+  const calls = (which: string) => `${to("overview")}?${new URLSearchParams({ source: name, range: "hour", calls: which })}`;
   return (
     <>
       <div class="columns figures">
-        <Figure value={of.calls.toLocaleString()} name="calls in an hour" />
-        <Figure value={of.failures.toLocaleString()} name="failed" />
+        <Figure value={of.calls.toLocaleString()} name="calls in an hour" link={of.calls ? calls("1") : undefined} />
+        <Figure value={of.failures.toLocaleString()} name="failed" link={of.failures ? calls("failed") : undefined} />
         {of.p50_ms != null && <Figure value={length(of.p50_ms / 1000)} name="median" />}
         {of.p95_ms != null && <Figure value={length(of.p95_ms / 1000)} name="95 of 100 within" />}
       </div>
@@ -232,9 +233,9 @@ function Recent({ of }: { of: NonNullable<SourceDetails["recent"]> }) {
   );
 }
 
-const Figure = ({ value, name }: { value: string; name: string }) => (
+const Figure = ({ value, name, link }: { value: string; name: string; link?: string }) => (
   <div class="figure">
-    <b>{value}</b>
+    <b>{link ? <a href={link}>{value}</a> : value}</b>
     <span class="soft small">{name}</span>
   </div>
 );
