@@ -76,7 +76,7 @@ TO_THE_END = """async (label) => {
 # The server
 
 
-async def serve(port: int, folder: Path, *, alone: bool) -> None:
+async def serve(port: int, folder: Path, *, alone: bool, spans: int = SPANS) -> None:
     from toolcrib import Context, Crib, tool
     from toolcrib.console import console
     from toolcrib.serve.http import Site, server
@@ -107,9 +107,9 @@ async def serve(port: int, folder: Path, *, alone: bool) -> None:
         for start in range(0, calls, 100):
             made = range(start, min(start + 100, calls))
             await asyncio.gather(*(session.call("space00.tool_00000", {"a": n}) for n in made))
-        spans = await crib.open("spans", owner="anyone", namespaces=["*"])
-        for _ in range(SPANS // (CHILDREN + 1) // 10):
-            await asyncio.gather(*(spans.call("space00.many", {}) for _ in range(10)))
+        deep = await crib.open("spans", owner="anyone", namespaces=["*"])
+        for _ in range(spans // (CHILDREN + 1) // 10):
+            await asyncio.gather(*(deep.call("space00.many", {}) for _ in range(10)))
         site = Site(crib, namespaces=["*"])
         site.mount("/", console())
         await site.open()
@@ -429,10 +429,11 @@ def main() -> None:
         return
     if given.serve:
         port, place = int(given.serve[0]), Path(given.serve[1])
-        serving = given.only == "screens"
-        asyncio.run(
-            serve_week(port, place, given.calls) if serving else serve(port, place, alone=given.only is not None)
-        )
+        if given.only == "screens":
+            asyncio.run(serve_week(port, place, given.calls))
+        else:
+            spans = 0 if given.only == "points" else SPANS
+            asyncio.run(serve(port, place, alone=given.only is not None, spans=spans))
         return
     weight()
     with socket.socket() as one:

@@ -148,7 +148,11 @@ function Frame() {
             The connection is lost. It is tried again by itself.
           </div>
         )}
-        {me.value!.auth === "off" && <div class="notice">No sign-in: whoever is let in may do everything.</div>}
+        {me.value!.auth === "off" && (
+          <aside class="notice" aria-label="Sign-in">
+            No sign-in: whoever is let in may do everything.
+          </aside>
+        )}
         <main class="screen" aria-label={title} tabIndex={-1}>
           <Suspense fallback={null}>
             <Screen />

@@ -13,7 +13,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 AXE = "axe-core@4.11.0"
 SERIOUS = """async () => (await axe.run(document, {resultTypes: ["violations"]})).violations
-  .filter((one) => ["serious", "critical"].includes(one.impact))
+  .filter(({impact, tags}) =>
+    ["serious", "critical"].includes(impact) || tags.some((tag) => /^wcag[0-9]+aa?$/.test(tag)))
   .map((one) => `${one.id}: ${one.nodes.map((node) => node.target.join(" ")).join("; ")}`)"""
 
 
@@ -35,6 +36,7 @@ async def test_axe_finds_nothing_serious_on_any_screen(busy: Shop, visiting: Vis
     waiting = busy.ask("GET", "/sessions/axe-2/questions")["items"]
     (call,) = busy.ask("GET", "/sessions/axe-1/calls", state="streaming")["items"]
     places: list[tuple[str, ...]] = [*((screen,) for screen in SCREENS), ("tools", "shop.pack"), ("sessions", "axe-1")]
+    places += [("overview?range=week&by=agent&calls=failed",), ("overview?by=rule&calls=1",)]
     places += [
         ("live", "axe-1", call["id"]),
         ("agents", "chat", "axe-3"),

@@ -44,3 +44,6 @@ async def test_a_person_sees_which_rules_decide_and_why_a_call_would_not_run(
             await expect(visit.region(DECIDED)).to_contain_text("shop.survey")
             await expect(visit.region(DECIDED).get_by_role("cell", name="1", exact=True)).to_be_visible()
             await expect(box.get_by_label("Tool")).to_have_value("shop.find_order")
+            await visit.region(DECIDED).get_by_role("link", name="1", exact=True).click()
+            await expect(visit.region("Calls behind the numbers").locator("a.row")).to_have_count(1)
+            await expect(visit.region("Calls behind the numbers")).to_contain_text("Calls that a rule decided")

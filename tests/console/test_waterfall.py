@@ -93,6 +93,34 @@ async def test_the_slider_moves_spans_and_events_together(ran: Shop, visiting: V
 
 
 @requirement("console.waterfall.1")
+async def test_of_what_was_chosen_no_more_is_shown_than_had_happened(ran: Shop, visiting: Visiting) -> None:
+    async with visiting(ran) as visit:
+        await visit.go("sessions", "fall-1")
+        await span(visit, "shop.refund").click()
+        await expect(visit.call("shop.refund succeeded")).to_be_visible()
+        kinds = [one["kind"] for one in ran.ask("GET", "/sessions/fall-1/events")["items"]]
+        await visit.page.get_by_role("slider").fill(str(1 + kinds.index("waiting")))
+        await expect(visit.call("shop.refund waiting")).to_be_visible()
+        await expect(visit.page.get_by_text(REASON)).to_have_count(0)
+        await visit.page.get_by_role("slider").fill("8")
+        await expect(visit.region("Span")).to_contain_text("At event 8 it had not begun.")
+        await expect(visit.page.get_by_role("article")).to_have_count(0)
+
+
+@requirement("console.waterfall.1")
+async def test_a_phone_shows_what_was_chosen_below_the_waterfall(ran: Shop, visiting: Visiting) -> None:
+    async with visiting(ran, viewport={"width": 390, "height": 844}) as visit:
+        await visit.go("sessions", "fall-1")
+        await span(visit, "shop.refund").click()
+        sheet, events = visit.region("Span"), visit.region("Events")
+        await expect(sheet).to_be_in_viewport()
+        above, below = await sheet.bounding_box(), await events.bounding_box()
+        assert above is not None
+        assert below is not None
+        assert above["y"] < below["y"]
+
+
+@requirement("console.waterfall.1")
 async def test_a_keyboard_is_enough(ran: Shop, visiting: Visiting) -> None:
     async with visiting(ran) as visit:
         await visit.go("sessions", "fall-1")

@@ -192,9 +192,10 @@ function Settle({ where }: { where: string }) {
 const SOME = 1000;
 
 /** All that the log says of a call and of those that it made. */
-export async function fetched(session: string, call: string): Promise<Map<string, Card>> {
+export async function fetched(session: string, call: string, upto = Infinity): Promise<Map<string, Card>> {
   const events = at("sessions", session, "events");
-  const own = await Promise.all((await get<Page<Event>>(events, { call, limit: SOME })).items.map((event) => whole(event)));
+  const lines = (await get<Page<Event>>(events, { call, limit: SOME })).items.filter((event) => event.seq <= upto);
+  const own = await Promise.all(lines.map((event) => whole(event)));
   const cards = folded(own);
   const card = cards.get(call);
   if (!card) return cards;
@@ -203,6 +204,7 @@ export async function fetched(session: string, call: string): Promise<Map<string
   if (rest <= own.length) return cards; // nobody else was at work meanwhile
   const family = new Set([call]);
   for (const event of (await get<Page<Event>>(events, { after, limit: rest })).items) {
+    if (event.seq > upto) break;
     if (event.kind === "accepted" && family.has(event.data.parent)) family.add(event.call!);
     if (event.call && event.call !== call && family.has(event.call)) take(cards, event);
   }

@@ -10,6 +10,8 @@ import { theme } from "../theme";
 export const COLOURS = ["#2b86c9", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a8a8a"];
 const DASHES = [[], [6, 3], [2, 3]];
 const HEIGHT = 150;
+/** More bars than a plot is pixels wide: they are drawn as one area. */
+const MANY = 1_500;
 /** A sparkline is about as many pixels wide. */
 const BARS = 168;
 const WHOLE = [1, 2, 5].flatMap((one) => Array.from({ length: 10 }, (_, n) => one * 10 ** n)).toSorted((a, b) => a - b);
@@ -92,6 +94,7 @@ export function Chart({ title, times, step, lines, say, stacked, log, chosen, li
   const data = () => [times, ...(stacked ? piled(lines) : lines.map((line) => line.values))] as uPlot.AlignedData;
   // Half a call is no value: axes of what is counted have whole numbers.
   const whole = !!stacked && lines.every((line) => line.values.every((value) => value === null || Number.isInteger(value)));
+  const dense = times.length > MANY;
   useEffect(() => {
     const ink = getComputedStyle(box.current!).color;
     const order = stacked ? lines.map((line, n) => ({ line, n })).reverse() : lines.map((line, n) => ({ line, n }));
@@ -133,7 +136,7 @@ export function Chart({ title, times, step, lines, say, stacked, log, chosen, li
             width: stacked ? 0 : 2,
             fill: stacked ? colour(line, n) : undefined,
             dash: stacked ? [] : DASHES[n % DASHES.length],
-            paths: stacked ? bars : undefined,
+            paths: stacked && !dense ? bars : undefined,
             points: { show: !stacked && lonely(line.values), size: 6, fill: colour(line, n) },
             spanGaps: false,
           })),
@@ -175,7 +178,7 @@ export function Chart({ title, times, step, lines, say, stacked, log, chosen, li
       seen.disconnect();
       plot.current?.destroy();
     };
-  }, [theme.value, shape, stacked, log, whole]);
+  }, [theme.value, shape, stacked, log, whole, dense]);
   useEffect(() => plot.current?.setData(data()), [times, lines]);
 
   const move = (event: KeyboardEvent) => {

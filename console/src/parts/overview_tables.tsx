@@ -1,8 +1,8 @@
 // The tables of the overview: what is told apart, by name, and the calls behind the numbers.
 
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import type { NumbersOf, Stats } from "../forms";
-import { behind, callsOf, changed, filters, range, SORTS, sort } from "../overview";
+import { behind, callsOf, changed, filters, SORTS, sort } from "../overview";
 import { narrow, to } from "../router";
 import type { Entry, Page } from "../types";
 import { Choice, plain, Said, State, Time, Trouble, usePages } from "./basics";
@@ -40,6 +40,16 @@ export function Groups({ of: { groups, by: group } }: { of: Stats }) {
             <th scope="col" class="wide-only">
               over time
             </th>
+            {costs && (
+              <>
+                <th scope="col" class="end">
+                  cost
+                </th>
+                <th scope="col" class="end">
+                  tokens
+                </th>
+              </>
+            )}
             <th scope="col" class="end">
               calls
             </th>
@@ -59,16 +69,6 @@ export function Groups({ of: { groups, by: group } }: { of: Stats }) {
             <th scope="col" class="end">
               waited (p95)
             </th>
-            {costs && (
-              <>
-                <th scope="col" class="end">
-                  tokens
-                </th>
-                <th scope="col" class="end">
-                  cost
-                </th>
-              </>
-            )}
           </tr>
         </thead>
         <tbody>
@@ -102,6 +102,14 @@ function GroupRow({ of, group, costs }: { of: NumbersOf; group: Stats["by"]; cos
       <td class="wide-only">
         <Sparkline values={of.points} marked={of.failed} />
       </td>
+      {costs && (
+        <>
+          <td class="end">
+            <b>{dollars(of.cost)}</b>
+          </td>
+          <td class="end soft">{many(of.input_tokens + of.output_tokens)}</td>
+        </>
+      )}
       <td class="end">
         <a href={changed(own)}>
           {many(of.calls)}
@@ -132,14 +140,6 @@ function GroupRow({ of, group, costs }: { of: NumbersOf; group: Stats["by"]; cos
           {ms === null ? "" : time(ms)}
         </td>
       ))}
-      {costs && (
-        <>
-          <td class="end soft">{many(of.input_tokens + of.output_tokens)}</td>
-          <td class="end">
-            <b>{dollars(of.cost)}</b>
-          </td>
-        </>
-      )}
     </tr>
   );
 }
@@ -196,7 +196,7 @@ export function Behind({ of }: { of: Stats }) {
   const { title, query, number } = WHICH[kind]!;
   const { since, until, ...names } = filters.value;
   // Numbers grow while the list is read, which is that of the moment when it was opened.
-  const then = useMemo(() => ({ since: of.since, number: number?.(of) }), [range.value, JSON.stringify(filters.value), kind, name]);
+  const then = useRef({ since: of.since, number: number?.(of) }).current;
   const asked = {
     ...query,
     ...names,
@@ -207,10 +207,9 @@ export function Behind({ of }: { of: Stats }) {
   };
   const calls = usePages<Entry, Page<Entry> & { hint?: string }>("v1/calls", asked);
   const box = useRef<HTMLElement>(null);
-  useEffect(() => {
-    box.current!.scrollIntoView({ block: "start" });
-    box.current!.focus({ preventScroll: true });
-  }, [JSON.stringify(filters.value), kind, name]);
+  const there = calls.first !== undefined;
+  useEffect(() => box.current!.focus({ preventScroll: true }), []);
+  useEffect(() => box.current!.scrollIntoView({ block: "start" }), [there]);
   const gone = then.number !== undefined && !calls.busy && !calls.onward ? then.number - calls.items.length : 0;
   return (
     <section class="sheet behind-numbers" aria-label="Calls behind the numbers" tabIndex={-1} ref={box}>

@@ -12,13 +12,25 @@ interface Given {
   session: string;
   span: Span;
   until: number;
+  /** Up to which event the log is looked at, where that is not all of it. */
+  upto: number | undefined;
   choose: (span: Span) => void;
 }
 
 const KINDS = { run: "Run of", turn: "Turn of", model: "Request to a model by", call: "Call of" };
 
-export function SpanSheet({ session, span, until, choose }: Given) {
-  const over = span.to !== undefined;
+export function SpanSheet({ session, span, until, upto, choose }: Given) {
+  const over = span.to !== undefined && span.to <= until;
+  const seqs = upto === undefined ? span.seqs : span.seqs.filter((seq) => seq <= upto);
+  if (!seqs.length)
+    return (
+      <section class="sheet" aria-label="Span">
+        <h2>
+          {KINDS[span.kind]} {plain(span.name)}
+        </h2>
+        <p class="small soft">At event {upto!.toLocaleString()} it had not begun.</p>
+      </section>
+    );
   return (
     <>
       <section class="sheet" aria-label="Span">
@@ -43,7 +55,7 @@ export function SpanSheet({ session, span, until, choose }: Given) {
           </p>
         )}
       </section>
-      {span.kind === "call" && <Called key={span.id} session={session} call={span.id.slice(5)} seen={span.seqs.length} />}
+      {span.kind === "call" && <Called key={span.id} session={session} call={span.id.slice(5)} seen={seqs.length} upto={upto} />}
       {span.kind === "model" && over && span.label !== "summary" && <Reply session={session} seq={span.seqs.at(-1)!} />}
       {span.kind === "model" && <Prompt session={session} seq={span.seq} over={over} />}
       {(span.kind === "run" || span.kind === "turn") && <Parts of={span} until={until} choose={choose} />}
@@ -52,9 +64,10 @@ export function SpanSheet({ session, span, until, choose }: Given) {
 }
 
 function Figures({ span, until }: { span: Span; until: number }) {
-  const { usage, first } = span;
+  const first = span.first !== undefined && span.first <= until ? span.first : undefined;
+  const usage = span.to !== undefined && span.to <= until ? span.usage : undefined;
   const figures: [string, string | undefined][] = [
-    ["took", length((span.to ?? until) - span.from)],
+    ["took", length(Math.min(span.to ?? until, until) - span.from)],
     ["worked", length(lasted(span, "working", until))],
     ["waited", lasted(span, "waiting", until) ? length(lasted(span, "waiting", until)) : undefined],
     ["first word after", first === undefined ? undefined : length(first - span.from)],
@@ -78,11 +91,12 @@ function Figures({ span, until }: { span: Span; until: number }) {
 
 /** What it is made of. */
 function Parts({ of, until, choose }: { of: Span; until: number; choose: (span: Span) => void }) {
-  if (!of.children.length) return null;
+  const children = of.children.filter((one) => one.from <= until);
+  if (!children.length) return null;
   return (
     <section class="sheet" aria-label="Parts">
       <h2>{of.kind === "run" ? "Turns" : "Request and calls"}</h2>
-      {of.children.slice(0, 200).map((one) => (
+      {children.slice(0, 200).map((one) => (
         <button key={one.id} class="row bare flat" onClick={() => choose(one)}>
           <span class="grow cut">
             <b>
@@ -90,7 +104,7 @@ function Parts({ of, until, choose }: { of: Span; until: number; choose: (span: 
             </b>{" "}
             <span class="soft small">{one.kind === "call" && one.label !== one.name ? plain(one.label) : ""}</span>
           </span>
-          <span class="soft small">{length((one.to ?? until) - one.from)}</span>
+          <span class="soft small">{length(Math.min(one.to ?? until, until) - one.from)}</span>
           <State of={stateAt(one, until) ?? "running"} />
         </button>
       ))}
@@ -128,8 +142,8 @@ function Reply({ session, seq }: { session: string; seq: number }) {
 }
 
 /** A call as its card shows it: why it may run, what was asked and answered, what came of it. */
-function Called({ session, call, seen }: { session: string; call: string; seen: number }) {
-  const cards = useAsked(() => fetched(session, call), [session, call, seen]);
+function Called({ session, call, seen, upto }: { session: string; call: string; seen: number; upto: number | undefined }) {
+  const cards = useAsked(() => fetched(session, call, upto), [session, call, seen, upto === undefined]);
   const card = cards.value?.get(call);
   if (card) return <CallCard card={card} cards={cards.value!} />;
   return cards.value ? <Nothing>The log says nothing of this call.</Nothing> : <Trouble of={cards.trouble} />;

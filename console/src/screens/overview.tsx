@@ -14,9 +14,14 @@ import "../overview.css";
 const LOOK_MS = 5_000;
 
 export function Overview() {
-  const key = JSON.stringify([range.value, by.value, filters.value]);
-  const stats = useLooked(() => get<Stats>("v1/stats", { range: range.value, by: by.value, ...filters.value }), LOOK_MS, [key]);
-  const of = stats.value;
+  const narrowed = JSON.stringify([range.value, filters.value]);
+  const key = narrowed + by.value;
+  const stats = useLooked(
+    async () => ({ of: await get<Stats>("v1/stats", { range: range.value, by: by.value, ...filters.value }), narrowed }),
+    LOOK_MS,
+    [key],
+  );
+  const of = stats.value?.of;
   const empty = of && of.total.calls === 0 && of.total.turns === 0 && of.total.waits === 0;
   return (
     <>
@@ -51,7 +56,7 @@ export function Overview() {
         </p>
       )}
       {empty ? <Empty /> : of && <Plots of={of} />}
-      {of && behind.value && <Behind of={of} />}
+      {of && behind.value && stats.value?.narrowed === narrowed && <Behind key={narrowed + JSON.stringify(behind.value)} of={of} />}
       {!empty && of && (
         <>
           <Groups of={of} />

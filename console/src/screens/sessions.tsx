@@ -220,7 +220,7 @@ function One({ id }: { id: string }) {
           Now
         </button>
       </div>
-      <div class="split both session">
+      <div class={`split both session ${chosen ? "spanned" : ""}`}>
         <div class="session-left">
           {fall}
           {own && (
@@ -234,7 +234,7 @@ function One({ id }: { id: string }) {
           <Events log={log} seqs={own} count={now} shown={shown} show={show} />
         </div>
         <div class="detail">
-          {chosen && <SpanSheet session={id} span={chosen} until={until} choose={choose} />}
+          {chosen && <SpanSheet session={id} span={chosen} until={until} upto={upto === undefined ? undefined : now} choose={choose} />}
           {called && <Called key={called} session={id} call={called} />}
           {event && (
             <section class="sheet" aria-label={`Event ${event.seq}`}>
@@ -335,7 +335,7 @@ function Then({ id, seq, past }: { id: string; seq: number; past: boolean }) {
     <>
       <section class="sheet" aria-label="State">
         <h2>State {state.agent && <span class="tag">agent {plain(state.agent)}</span>}</h2>
-        {Object.keys(state.state).length ? <Value of={state.state} label="State" /> : <p class="soft small">Tools keep nothing here.</p>}
+        {Object.keys(state.state).length ? <Value of={state.state} label="Values" /> : <p class="soft small">Tools keep nothing here.</p>}
         {!!Object.keys(state.user ?? {}).length && (
           <>
             <h3>of its user</h3>

@@ -144,7 +144,7 @@ def _page(request: ApiRequest, entries: list[Raw], past: LogPosition | None) -> 
 def _hint(request: ApiRequest) -> str | None:
     """What names nothing that is there, with what is like it."""
     query, tools = request.query, {tool.id for tool in open_tools(request)}
-    agents = request.api.crib.agents
+    agents: Any = request.api.crib.agents
     for kind, known in (
         ("tool", tools | {tool.rpartition(".")[2] for tool in tools}),
         ("code", {*CODES, _SUCCEEDED}),

@@ -88,7 +88,8 @@ class WalkTests(StoreFixture):
             for number, tool in enumerate(("shop.pack", "shop.refund", "pack", "desk.print")):
                 row = new(f"c{number}", "st"[number % 2]).but(tool=tool, accepted_at=AT + number)
                 await store.commit(submit(row, at=AT + number))
-            for more in ({}, {"owner": "ada"}):
+            owners: list[dict[str, Any]] = [{}, {"owner": "ada"}]
+            for more in owners:
                 assert await ids(store, 1, tools=("shop.pack", "desk.print"), **more) == ["c3", "c0"]
                 assert await ids(store, tools=("pack",), **more) == ["c2"]
                 assert await ids(store, tools=("none",), **more) == []
