@@ -2,9 +2,13 @@
 
 It serves 10,000 tools, 10,000 sessions, a session of 100,000 events and one of 10,000 spans from a process of its own,
 looks at them in a headless Chromium, and prints what the browser itself measured. Timings never fail anything.
-`python -m bench.console waterfall` looks at the spans alone, `python -m bench.console screens` at every screen over a
-log of a week with 1,000,000 calls (`--calls`), `python -m bench.console points` at plots of 10,000 points. `--folder`
-keeps the log of a week, and the next run takes it as it is; `--prepare` makes it and nothing else.
+
+    python -m bench.console waterfall  # the spans alone
+    python -m bench.console screens    # every screen over a log of a week with 1,000,000 calls (`--calls`)
+    python -m bench.console points     # plots of 10,000 points
+    python -m bench.console live       # while 200 events a second come in
+
+`--folder` keeps the log of a week, and the next run takes it as it is; `--prepare` makes it and nothing else.
 """
 
 import argparse
@@ -404,6 +408,8 @@ async def look(url: str, only: str | None) -> None:
             await screens(browser, url)
         elif only == "points":
             await points(browser, url)
+        elif only == "live":
+            await burst(browser, url)
         else:
             await waterfall(browser, url)
         if only is None:
@@ -418,7 +424,7 @@ async def look(url: str, only: str | None) -> None:
 def main() -> None:
     ask = argparse.ArgumentParser(description=__doc__)
     ask.add_argument("--serve", nargs=2, metavar=("PORT", "FOLDER"), help=argparse.SUPPRESS)
-    ask.add_argument("only", nargs="?", choices=["waterfall", "screens", "points"], help="measure that alone")
+    ask.add_argument("only", nargs="?", choices=["waterfall", "screens", "points", "live"], help="measure that alone")
     ask.add_argument("--calls", type=int, default=1_000_000, help="of the week that the screens show")
     ask.add_argument("--folder", type=Path, help="keep the log of a week here")
     ask.add_argument("--prepare", action="store_true", help="write the log of a week to the folder, and nothing else")
@@ -432,7 +438,7 @@ def main() -> None:
         if given.only == "screens":
             asyncio.run(serve_week(port, place, given.calls))
         else:
-            spans = 0 if given.only == "points" else SPANS
+            spans = 0 if given.only in ("points", "live") else SPANS
             asyncio.run(serve(port, place, alone=given.only is not None, spans=spans))
         return
     weight()
