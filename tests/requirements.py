@@ -791,6 +791,7 @@ GATEWAY: dict[str, str] = {
     "gateway.share.2": "What names no call reaches those at work there, and nobody where they are several.",
     "gateway.share.3": "Processes begin at first use, stay warm, are limited, and end when idle.",
     "gateway.share.4": "What a server lists for one person is shown and told to that person alone.",
+    "gateway.share.5": "With credentials of their own each owner sees and calls what the server lists for them.",
     "gateway.start.1": "Servers start in the background; a command waits for that of its tool, a crib if required.",
     "gateway.start.2": "What became of calls is asked in the background after a crash.",
     "gateway.breaker.1": "The breaker says when to try again, lets one call through then, and is one caller's.",

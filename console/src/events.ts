@@ -856,6 +856,8 @@ export interface ToolPinned {
   parts: Record<string, string>;
   /** Who accepted it; absent where it was seen for the first time. */
   by?: string | null;
+  /** To whom it was shown, where its server lists tools for each owner. */
+  owner?: string | null;
 }
 
 /** The tools of the session changed. */

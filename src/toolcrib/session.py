@@ -133,7 +133,7 @@ class Session(Lists):
         if self._cached_view is None or self._version != self.crib.catalog.version:
             self._version = self.crib.catalog.version
             shared, client = self.crib.catalog.view(self.namespaces, self.owner), self.client_tools
-            self._cached_view = CatalogView([*shared.all, *client], shared.withheld) if client else shared
+            self._cached_view = CatalogView([*shared.all, *client], shared.own) if client else shared
         return self._cached_view
 
     def tools(self) -> list[Tool]:

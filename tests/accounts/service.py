@@ -54,6 +54,8 @@ class Service:
     asked: list[str] = field(default_factory=list)
     served: list[tuple[str, str]] = field(default_factory=list)
     revoked: list[str] = field(default_factory=list)
+    tools: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    listed_for: list[str] = field(default_factory=list)
 
     @property
     def base(self) -> str:
@@ -96,7 +98,7 @@ class Service:
         return JSONResponse({"login": grant.login})
 
     async def mcp(self, request: Request) -> Response:
-        """An MCP server of the revision 2025-11-25, with one tool, behind the same tokens."""
+        """An MCP server of the revision 2025-11-25 behind the same tokens: a tool for all, and the `tools` of each."""
         answer = await self.resource(request)
         if answer.status_code != 200 or request.method != "POST":
             return answer if answer.status_code != 200 else Response(status_code=405)
@@ -109,8 +111,10 @@ class Service:
                 told["serverInfo"] = {"name": "shop", "version": "1"}
             case "tools/list":
                 told = {"tools": [{"name": "whoami", "description": "Who?", "inputSchema": {"type": "object"}}]}
+                told["tools"] += self.tools.get(login, [])
+                self.listed_for.append(login)
             case "tools/call":
-                pass
+                told["content"][0]["text"] = f"{login}" if asked["params"]["name"] == "whoami" else str(asked["params"])
             case "resources/list":
                 told = {"resources": [{"uri": f"letters://{login}", "name": f"Letters of {login}"}]}
             case method if "id" in asked:

@@ -34,7 +34,7 @@ async def test_a_newcomer_connects_an_account_from_the_page_alone(service: Servi
     connect, list_accounts, list_tools, call = commands()
     code, out, err = await run(tmp_path, *list_tools)
     assert (code, "shop.connect" in out) == (0, True)
-    assert "shop shows its tools when somebody has connected an account: `toolcrib connect shop`" in err
+    assert "shop shows its tools to whoever has connected an account: `toolcrib connect shop`" in err
     _, out, _ = await run(tmp_path, "mcp", "list")
     assert "nobody has connected the account shop" in out
     process = await start(tmp_path, *connect)

@@ -130,7 +130,7 @@ async def test_an_owner_sees_the_resources_of_their_own_account_alone(service: S
         shown = {}
         for connecting in OWNERS:
             await connect(crib, connecting, f"{connecting}@shop")
-            await source._list_now()
+            await crib.registry.prepare(connecting)
             for owner in OWNERS:
                 listed = await place.result("resources/list", headers=as_owner(owner))
                 shown[connecting, owner] = [one["uri"] for one in listed["resources"]]
@@ -151,7 +151,6 @@ async def test_who_lists_before_they_connected_an_account_is_kept_waiting_by_not
     }
     async with Crib([source], policy={"default": "allow"}, default_namespaces=["mail"], **settings) as crib:
         await connect(crib, "ada", "ada@shop")
-        await source._list_now()
         for _ in range(STARTS):
             with pytest.raises(ToolFailure, match="bob has not connected"):
                 await source.server.offers("bob")

@@ -153,6 +153,7 @@ class SessionTable(Generic[HeldT]):
             return session, made
 
     async def _enter(self, row: SessionRow, made: bool, rights: SessionRights) -> HeldT:
+        await self._crib.registry.prepare(row.owner)
         if made:
             session = self._make(row.id, row.owner, self._default if rights.namespaces is None else rights.namespaces)
         else:

@@ -18,12 +18,12 @@ _UNFIT = re.compile(r"[^A-Za-z0-9_-]")
 class CatalogView:
     """The tools of one set of namespaces, by id, by bare name and by the name a model sees.
 
-    A tool that says `listed: False` in its metadata is called by its id alone, and stands in `all` only. `withheld` are
-    the ids of tools that belong to others.
+    A tool that says `listed: False` in its metadata is called by its id alone, and stands in `all` only. `own` are
+    those that not all owners have.
     """
 
-    def __init__(self, tools: Iterable[Tool], withheld: frozenset[str] = frozenset()) -> None:
-        self.withheld = withheld
+    def __init__(self, tools: Iterable[Tool], own: tuple[Tool, ...] = ()) -> None:
+        self.own = own
         self.all = sorted(tools, key=lambda tool: tool.id)
         self.tools = [tool for tool in self.all if tool.metadata.get("listed", True)]
         self.names: dict[str, Tool] = {tool.id: tool for tool in self.all}
@@ -93,7 +93,9 @@ def model_name(tool: Tool, *, prefix: str | None = None, sure: bool = False) -> 
 class Catalog:
     """All tools of a crib. Views are made once for each set of namespaces and forgotten when a tool comes or goes.
 
-    A tool that has `owners` is in the views of these owners, and in those that are nobody's.
+    A tool that has `owners` is in the views of these owners, in place of one of its id that its source has for all;
+    those of the owner "" are for whoever has none of their own from their source. Views that are nobody's have one of
+    each id.
     """
 
     def __init__(self, precedence: Sequence[str] = (), aliases: Mapping[str, str] | None = None) -> None:
@@ -101,8 +103,9 @@ class Catalog:
         self.aliases = dict(aliases or {})
         self._tools: dict[str, Tool] = {}
         self._shadowed: dict[str, list[Tool]] = {}
-        self._views: dict[tuple[tuple[str, ...], frozenset[str]], CatalogView] = {}
-        self._owned: dict[str, frozenset[str]] = {}
+        self._views: dict[tuple[tuple[str, ...], tuple[Tool, ...]], CatalogView] = {}
+        self._owned: list[Tool] = []
+        self._owned_by: dict[str, tuple[Tool, ...]] = {}
         self._declared: set[str] = {"default", "client"}
         self._listeners: list[Callable[[], None]] = []
         self.version = 0
@@ -118,13 +121,14 @@ class Catalog:
             Refused: `conflict`, an id is taken and nothing says who wins.
         """
         fresh, shadowed = self._copy()
-        for tool in tools:
+        shared, owned = _by_owners(tools)
+        for tool in shared:
             other = fresh.get(tool.id)
             if other is None or replace:
                 fresh[tool.id] = tool
             else:
                 self._settle(fresh, shadowed, tool)
-        self._take(fresh, shadowed)
+        self._take(fresh, shadowed, [*self._owned, *owned])
 
     def exchange(self, old: Iterable[Tool], new: Iterable[Tool]) -> None:
         """What one source has now instead of what it had, in one change; tools of other sources stay where they are.
@@ -133,8 +137,10 @@ class Catalog:
             Refused: `conflict`, an id is taken and nothing says who wins; nothing is changed.
         """
         fresh, shadowed = self._copy()
+        old_shared, old_owned = _by_owners(old)
+        new_shared, new_owned = _by_owners(new)
         replaced = set()
-        for tool in old:
+        for tool in old_shared:
             hidden = shadowed.get(tool.id, [])
             if tool in hidden:
                 hidden.remove(tool)
@@ -144,19 +150,20 @@ class Catalog:
                     fresh[tool.id] = hidden.pop(0)
             else:
                 replaced.add(tool.id)
-        for tool in new:
+        for tool in new_shared:
             if tool.id not in fresh:
                 fresh[tool.id] = tool
             elif tool.id not in replaced:
                 self._settle(fresh, shadowed, tool)
-        self._take(fresh, shadowed)
+        gone = {*old_owned}
+        self._take(fresh, shadowed, [*(tool for tool in self._owned if tool not in gone), *new_owned])
 
     def _copy(self) -> tuple[dict[str, Tool], dict[str, list[Tool]]]:
         return dict(self._tools), {id: list(tools) for id, tools in self._shadowed.items()}
 
-    def _take(self, tools: dict[str, Tool], shadowed: dict[str, list[Tool]]) -> None:
-        self._tools, self._shadowed = tools, shadowed
-        self._declared.update(tool.namespace for tool in tools.values())
+    def _take(self, tools: dict[str, Tool], shadowed: dict[str, list[Tool]], owned: list[Tool]) -> None:
+        self._tools, self._shadowed, self._owned = tools, shadowed, owned
+        self._declared.update(tool.namespace for tool in (*tools.values(), *owned))
         self._changed()
 
     def _settle(self, tools: dict[str, Tool], shadowed: dict[str, list[Tool]], two: Tool) -> None:
@@ -176,7 +183,9 @@ class Catalog:
 
     def remove(self, ids: Iterable[str]) -> None:
         """Takes tools out; what they shadowed comes back."""
-        for id in ids:
+        gone = {*ids}
+        self._owned = [tool for tool in self._owned if tool.id not in gone]
+        for id in gone:
             self._tools.pop(id, None)
             hidden = self._shadowed.pop(id, [])
             if hidden:
@@ -186,7 +195,11 @@ class Catalog:
 
     def _changed(self) -> None:
         self._views.clear()
-        self._owned = {id: tool.owners for id, tool in self._tools.items() if tool.owners is not None}
+        owned_by: dict[str, list[Tool]] = {}
+        for tool in self._owned:
+            for owner in tool.owners or ():
+                owned_by.setdefault(owner, []).append(tool)
+        self._owned_by = {owner: tuple(tools) for owner, tools in owned_by.items()}
         self.version += 1
         for changed in self._listeners:
             changed()
@@ -211,7 +224,7 @@ class Catalog:
     def sources(self) -> set[str]:
         """The names of the sources that tools say they come from, those of shadowed tools too."""
         behind = (tool for tools in self._shadowed.values() for tool in tools)
-        return {tool.source for tool in (*self._tools.values(), *behind)}
+        return {tool.source for tool in (*self._tools.values(), *behind, *self._owned)}
 
     def namespaces(self) -> list[str]:
         """All that is known."""
@@ -237,18 +250,38 @@ class Catalog:
         return tuple(known)
 
     def view(self, namespaces: tuple[str, ...], owner: str | None = None) -> CatalogView:
-        """What a session with these namespaces can see, without tools that belong to others than its owner."""
-        withheld = self._withheld(owner)
-        view = self._views.get((namespaces, withheld))
+        """What a session with these namespaces can see: what is for all, and what its owner has."""
+        own = self._own(owner)
+        view = self._views.get((namespaces, own))
         if view is None:
-            tools = [tool for id, tool in self._tools.items() if id not in withheld]
-            opened = (t for t in tools if any(fnmatch.fnmatchcase(t.namespace, pattern) for pattern in namespaces))
-            view = self._views[namespaces, withheld] = CatalogView(opened, withheld)
+            tools = self._tools | {tool.id: tool for tool in own if self._is_front(tool)}
+            opened = (t for t in tools.values() if any(fnmatch.fnmatchcase(t.namespace, one) for one in namespaces))
+            view = self._views[namespaces, own] = CatalogView(opened, own)
             for alias, namespace in self.aliases.items():
                 view.also(alias, namespace)
         return view
 
-    def _withheld(self, owner: str | None) -> frozenset[str]:
-        if owner is None or not self._owned:
-            return frozenset()
-        return frozenset(id for id, owners in self._owned.items() if owner not in owners)
+    def _is_front(self, tool: Tool) -> bool:
+        """Whether no other source has its id."""
+        other = self._tools.get(tool.id)
+        return other is None or other.source == tool.source
+
+    def _own(self, owner: str | None) -> tuple[Tool, ...]:
+        """The tools of owners that one of them has; for nobody one of each id, rather one that changed."""
+        if not self._owned:
+            return ()
+        if owner is None:
+            ranked = sorted(self._owned, key=lambda tool: (tool.owners == frozenset({""}), not tool.changed))
+            return tuple({tool.id: tool for tool in reversed(ranked)}.values())
+        own = self._owned_by.get(owner, ())
+        sources = {tool.source for tool in own}
+        return (*own, *(tool for tool in self._owned_by.get("", ()) if tool.source not in sources))
+
+
+def _by_owners(tools: Iterable[Tool]) -> tuple[list[Tool], list[Tool]]:
+    """The tools that are for all, and those of some owners."""
+    shared: list[Tool] = []
+    owned: list[Tool] = []
+    for tool in tools:
+        (shared if tool.owners is None else owned).append(tool)
+    return shared, owned

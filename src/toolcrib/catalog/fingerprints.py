@@ -24,16 +24,23 @@ MOST_VERSIONS = 50
 
 log = logging.getLogger("toolcrib")
 
+Key = tuple[str, str | None]
+"""A tool, and to whom its server listed it where each owner has a list of their own."""
+
 
 class Fingerprints:
-    """The parts of each tool as accepted. A tool that differs is marked with what `changed`, until it is accepted."""
+    """The parts of each tool as accepted. A tool that differs is marked with what `changed`, until it is accepted.
+
+    A tool of owners is held against what each of them was shown first. How it looks may be accepted for all.
+    """
 
     def __init__(self, store: Callable[[], Store], now: Callable[[], float]) -> None:
         self.store = store
         self._now = now
-        self._accepted: dict[str, dict[str, str]] = {}
-        self._sighted: dict[str, dict[str, str]] = {}
-        self._written: dict[str, set[str]] = {}
+        self._accepted: dict[Key, dict[str, str]] = {}
+        self._sighted: dict[Key, dict[str, str]] = {}
+        self._written: dict[Key, set[str]] = {}
+        self._agreed: set[tuple[str, str]] = set()
         self._seq = 0
         self._following: asyncio.Task[None] | None = None
 
@@ -72,14 +79,22 @@ class Fingerprints:
                 self._seq = event.seq
                 pinned = event.data
                 if isinstance(pinned, ToolPinned):
-                    self._written.setdefault(pinned.tool, set()).add(_mark(pinned.parts))
-                if isinstance(pinned, ToolPinned) and (pinned.by or pinned.tool not in self._accepted):
-                    others = others or pinned.parts != self._expected(pinned.tool)
-                    self._accepted[pinned.tool] = pinned.parts
+                    others = self._take(pinned) or others
         return others
 
-    def _expected(self, tool: str) -> dict[str, str] | None:
-        return self._accepted.get(tool) or self._sighted.get(tool)
+    def _take(self, pinned: ToolPinned) -> bool:
+        key, mark = (pinned.tool, pinned.owner), _mark(pinned.parts)
+        self._written.setdefault(key, set()).add(mark)
+        if not pinned.by and key in self._accepted:
+            return False
+        other = pinned.parts != self._expected(key)
+        self._accepted[key] = pinned.parts
+        if pinned.by:
+            self._agreed.add((pinned.tool, mark))
+        return other
+
+    def _expected(self, key: Key) -> dict[str, str] | None:
+        return self._accepted.get(key) or self._sighted.get(key)
 
     def marked(self, tools: Iterable[Tool], aside: Callable[[Coroutine[Any, Any, None]], object]) -> list[Tool]:
         """The same tools, those of strangers with what changed; who comes for the first time is taken as it is."""
@@ -89,32 +104,54 @@ class Fingerprints:
                 compared.append(tool)
                 continue
             looks = parts(tool)
-            pinned = self._expected(tool.id)
-            if pinned is None:
-                self._sighted[tool.id] = pinned = looks
-            written = self._written.setdefault(tool.id, set())
-            if _mark(looks) not in written and len(written) < MOST_VERSIONS:
-                written.add(_mark(looks))
-                aside(self._sight(tool))
-            changed = tuple(name for name in looks if looks[name] != pinned.get(name))
-            if changed and not tool.changed:
-                log.warning("%s changed its %s since it was accepted", tool.id, " and its ".join(changed))
-            compared.append(replace(tool, changed=changed) if changed != tool.changed else tool)
+            if tool.owners is None:
+                compared.append(_as_changed(tool, self._changed(tool, looks, None, aside)))
+                continue
+            alike: dict[tuple[str, ...], set[str]] = {}
+            for owner in sorted(tool.owners):
+                alike.setdefault(self._changed(tool, looks, owner or None, aside), set()).add(owner)
+            for changed, owners in alike.items():
+                of_them = tool if owners == tool.owners else replace(tool, owners=frozenset(owners))
+                compared.append(_as_changed(of_them, changed))
         return compared
 
-    async def _sight(self, tool: Tool) -> None:
+    def _changed(
+        self,
+        tool: Tool,
+        looks: dict[str, str],
+        owner: str | None,
+        aside: Callable[[Coroutine[Any, Any, None]], object],
+    ) -> tuple[str, ...]:
+        """The parts of a tool that are others than those which are expected of it."""
+        key, mark = (tool.id, owner), _mark(looks)
+        expected = self._expected(key)
+        if expected is None:
+            self._sighted[key] = expected = looks
+        written = self._written.setdefault(key, set())
+        if mark not in written and len(written) < MOST_VERSIONS:
+            written.add(mark)
+            aside(self._sight(tool, owner))
+        if owner is not None and (tool.id, mark) in self._agreed:
+            return ()
+        changed = tuple(name for name in looks if looks[name] != expected.get(name))
+        if changed and not tool.changed:
+            log.warning("%s changed its %s since it was accepted", tool.id, " and its ".join(changed))
+        return changed
+
+    async def _sight(self, tool: Tool, owner: str | None = None) -> None:
         try:
-            await self._write(tool, None)
+            await self._write(tool, None, owner)
         except StoreError as error:
             log.warning("%s is not pinned beyond this process: %s", tool.id, error)
 
-    async def versions(self, tool: str) -> list[Version]:
-        """How a tool looked each time that it was seen anew or accepted, the first first."""
+    async def versions(self, tool: str, owners: Iterable[str] | None = None) -> list[Version]:
+        """How a tool, or that of some owners, looked each time that it was seen anew or accepted, the first first."""
+        listed_for = {None, *(owners or ())}
         versions, seq = list[Version](), 0
         while page := await self.store().read(LOG, seq):
             for event in page:
                 seq, pinned = event.seq, event.data
-                if isinstance(pinned, ToolPinned) and pinned.tool == tool:
+                if isinstance(pinned, ToolPinned) and pinned.tool == tool and pinned.owner in listed_for:
                     again = bool(versions) and versions[-1].parts == pinned.parts and not pinned.by
                     if not again:  # another process saw it too
                         versions.append(Version(event.at, pinned.by, pinned.parts))
@@ -129,9 +166,9 @@ class Fingerprints:
         await self._write(tool, by)
         await self._read()
 
-    async def _write(self, tool: Tool, by: str | None) -> None:
+    async def _write(self, tool: Tool, by: str | None, owner: str | None = None) -> None:
         texts = _texts(tool)
-        pinned = ToolPinned(tool.id, {name: _digest(text) for name, text in texts.items()}, by or None)
+        pinned = ToolPinned(tool.id, {name: _digest(text) for name, text in texts.items()}, by or None, owner)
         keeps = tuple((_kept(_digest(text)), text) for text in texts.values())
         await self.store().commit(Write(LOG, [draft(self._now(), None, pinned)], keeps=keeps))
 
@@ -142,6 +179,10 @@ class Version(NamedTuple):
     at: float
     by: str | None
     parts: Mapping[str, str]
+
+
+def _as_changed(tool: Tool, changed: tuple[str, ...]) -> Tool:
+    return replace(tool, changed=changed) if changed != tool.changed else tool
 
 
 def parts(tool: Tool) -> dict[str, str]:

@@ -19,6 +19,7 @@ from toolcrib.tool import Tool
 
 SETTLE_S = 2.0
 LATE_S = 10.0
+OWN_S = 5.0
 HEAD_START_S = 0.1
 BETWEEN_STARTS_S = 0.01
 """Sources that nobody waits for start after a moment and one by one: many of them keep no server from answering."""
@@ -158,10 +159,14 @@ class SourceRegistry:
         """True if there are sources whose tools are not known yet."""
         return bool(self._late)
 
-    async def settle(self, tool: str | None = None) -> None:
+    async def prepare(self, owner: str) -> None:
+        """Gives sources a moment to list what an owner alone is shown, where that is not known yet."""
+        await self._wait([task for source in self.sources if (task := source.prepare(owner)) is not None], OWN_S)
+
+    async def settle(self, tool: str | None = None, owner: str | None = None) -> None:
         """Gives sources that are still starting a moment, soon after the start: whoever lists tools just then finds
         those that are quick, and a call of a `tool` whose source is about to be there finds it. Sources whose tools
-        were listed long ago list them again beside that.
+        were listed long ago list them again beside that. What an `owner` alone is shown is waited for too.
         """
         for source in self.sources:
             source.freshen()
@@ -169,6 +174,8 @@ class SourceRegistry:
             mine = [] if tool is None else self._late_with(tool)
             left = self._settles_at - asyncio.get_running_loop().time()
             await self._wait(mine or self._late, left if mine else min(left, SETTLE_S))
+        if owner is not None:
+            await self.prepare(owner)
 
     async def arrive(self, tool: str, seconds: float) -> None:
         """Waits for the source whose tool that may be, where that is still starting; for all where none says so."""
@@ -351,13 +358,13 @@ class SourceRegistry:
         """True if it knows of tools of strangers what they looked like."""
         return self._pins is not None
 
-    async def versions(self, tool: str) -> list[tuple[Version, dict[str, bytes | None]]]:
+    async def versions(self, tool: Tool) -> list[tuple[Version, dict[str, bytes | None]]]:
         """How a tool of a stranger looked each time that it was seen anew or accepted, with its parts as JSON."""
         pins = self._pins
         if pins is None:
             return []
         texts: dict[str, bytes | None] = {}
-        versions = await pins.versions(tool)
+        versions = await pins.versions(tool.id, tool.owners)
         for digest in {digest for version in versions for digest in version.parts.values()}:
             texts[digest] = await pins.text(digest)
         return [(one, {name: texts[digest] for name, digest in one.parts.items()}) for one in versions]
@@ -415,6 +422,12 @@ class SourceRegistry:
             if any(not tool.trusted for tool in self._offered.get(id(source), ())):
                 self._register(source, self._offered[id(source)])
 
+    def _acceptable(self) -> dict[str, Tool]:
+        """The tools of strangers as they were offered; where owners have different ones, that of nobody's view."""
+        shown = self._catalog.view(("*",)).names
+        offered = [tool for tools in self._offered.values() for tool in tools if not tool.trusted]
+        return {tool.id: tool for tool in offered if tool.owners is None or _shares(tool, shown.get(tool.id))}
+
     async def accept(self, ids: Iterable[str], actor: str) -> list[Tool]:
         """From now on these tools of strangers are expected to look as they do; without ids all that changed.
 
@@ -427,7 +440,7 @@ class SourceRegistry:
                 "Nothing is pinned",
                 "only tools of MCP servers are, unless the policy says `pin: ask`",
             )
-        known = {tool.id: tool for tools in self._offered.values() for tool in tools if not tool.trusted}
+        known = self._acceptable()
         wanted = list(ids) or [tool.id for tools in self._shown.values() for tool in tools if tool.changed]
         for id in wanted:
             if id not in known:
@@ -438,6 +451,11 @@ class SourceRegistry:
             await self._pins.accept(known[id], actor)
         self._look_again()
         return [known[id] for id in wanted]
+
+
+def _shares(one: Tool, other: Tool | None) -> bool:
+    """Whether a tool is that of some of the owners that another has."""
+    return other is not None and bool((one.owners or {""}) & (other.owners or {""}))
 
 
 def _beginnings(source: Source) -> tuple[str, ...]:

@@ -323,10 +323,11 @@ class _State(NamedTuple):
 
 
 async def _probed(source: Mcp) -> _State:
+    from toolcrib.cli.questions import user
     from toolcrib.errors import ToolFailure
 
     try:
-        return _State(source, await source.server.about())
+        return _State(source, await source.server.about(user()))
     except ToolFailure as error:
         account = await source.wanted_account()
         problem = error.message if account is None else f"nobody has connected the account {account}"

@@ -44,6 +44,7 @@ async def stocked(choice: Choice) -> AsyncIterator[Crib]:
     accounts, by which servers list their tools.
     """
     from toolcrib.cli.crib_choice import chosen
+    from toolcrib.cli.questions import user
     from toolcrib.cli.store_choice import missing
     from toolcrib.review import start_findings
     from toolcrib.store import open_store
@@ -62,7 +63,9 @@ async def stocked(choice: Choice) -> AsyncIterator[Crib]:
             crib.accounts.keep_in(kept)
         crib.store = crib.pipeline.store = open_store("memory:")
         crib.pipeline.engine = None
-        yield await stack.enter_async_context(crib)
+        await stack.enter_async_context(crib)
+        await registry.prepare(user())
+        yield crib
 
 
 @command(app, "list")
@@ -110,8 +113,10 @@ async def _list_crib(
     terminal: Terminal, namespace: list[str] | None, search: str, numbers: dict[str, Any] | None
 ) -> list[dict[str, Any]]:
     """The tools of the crib; a table of them unless all is JSON."""
+    from toolcrib.cli.questions import user
+
     async with stocked(terminal.crib) as crib:
-        view = crib.catalog.view(crib.catalog.resolve(namespace) if namespace else ("*",))
+        view = crib.catalog.view(crib.catalog.resolve(namespace) if namespace else ("*",), user())
         tools = [tool for tool in view.tools if _mentions(tool, search)]
         if not terminal.json:  # the schemas of thousands of tools need not be made for it
             if tools:
@@ -144,12 +149,13 @@ async def show_tool(
     Exit code 1 where there is none.
     """
     from toolcrib.cli.definitions import tool_list
+    from toolcrib.cli.questions import user
 
     files = wanted(terminal, root, pack)
     others: Sequence[str] = ()
     if files.has_crib and not files.named:
         async with stocked(terminal.crib) as crib:
-            view = crib.catalog.view(("*",))
+            view = crib.catalog.view(("*",), user())
             if tool in view.names or tool in view.ambiguous:
                 match = find(view, tool)
                 name = _model_names(view)[match.id]
@@ -181,6 +187,8 @@ async def accept_tools(
     if bool(tools) is every:
         raise CommandError("Say which tools, or --all", "`toolcrib tools list` marks those that changed")
     async with stocked(terminal.crib) as crib:
+        for owner in {account.owner for account in await crib.accounts.connected()}:
+            await crib.registry.prepare(owner)
         view = crib.catalog.view(("*",))
         named = view.tools if every else [find(view, name) for name in tools or ()]
         changed = {tool.id: tool for tool in named if tool.changed}

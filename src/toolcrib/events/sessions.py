@@ -213,6 +213,7 @@ class ToolPinned(EventData, frozen=True):
         tool: Id of the tool.
         parts: Digest of each part.
         by: Who accepted it; absent where it was seen for the first time.
+        owner: To whom it was shown, where its server lists tools for each owner.
     """
 
     kind: ClassVar[str] = "pinned"
@@ -220,6 +221,7 @@ class ToolPinned(EventData, frozen=True):
     tool: str
     parts: dict[str, str]
     by: str | None = None
+    owner: str | None = None
 
 
 class StateKeysDeclared(EventData, frozen=True):

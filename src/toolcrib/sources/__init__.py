@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
@@ -68,6 +69,10 @@ class Source(ABC):
 
     def use_accounts(self, accounts: Any) -> None:  # noqa: B027 - most sources need none
         """Take the accounts of the crib, where the source has an `account`."""
+
+    def prepare(self, owner: str) -> asyncio.Future[None] | None:
+        """Begin to list tools that an owner alone is shown, where they are not known; what to wait for, if anything."""
+        return None
 
     def freshen(self) -> None:  # noqa: B027 - most sources tell of changes by themselves
         """List its tools again in the background where they were listed long ago."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 from hypothesis import example, given
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.requirements import requirement
 from toolcrib.sources.mcp.link import ServerLink
-from toolcrib.sources.mcp.listings import ToolListings
+from toolcrib.sources.mcp.listings import CredentialListings, ToolListings
 from toolcrib.sources.mcp.results import OfferedTool
 from toolcrib.sources.mcp.tool_list import ToolListing
 
@@ -36,7 +37,7 @@ def test_nobody_is_shown_what_only_others_list(steps: list[tuple[int, Any, list[
             current[link] = owner, unique
             told_all += unique if owner is None else []
     merged = listings.merged().tools
-    assert len({tool.legal_name for tool in merged}) == len(merged)
+    assert {tool.name for tool in merged if tool.owners is None} <= {tool.name for tool in told_all}
     for tool in merged:
         plain = OfferedTool(tool.name, tool.description)
         assert tool.owners is not None or plain in told_all
@@ -46,3 +47,25 @@ def test_nobody_is_shown_what_only_others_list(steps: list[tuple[int, Any, list[
         for name in {tool.name for tool in theirs}:
             seen = [tool for tool in merged if tool.name == name and owner in (tool.owners or (owner,))]
             assert len(seen) == 1
+
+
+@requirement("gateway.share.5")
+@given(STEPS)
+def test_with_credentials_everybody_has_the_newest_list_of_their_own(
+    steps: list[tuple[int, Any, list[OfferedTool]]],
+) -> None:
+    listings = CredentialListings()
+    newest: dict[str, dict[str, OfferedTool]] = {}
+    for number, owner, tools in steps:
+        link = cast(ServerLink, number)
+        if owner == "gone":
+            listings.drop(link)
+        else:
+            listings.take(link, ToolListing(tools), owner)
+            newest[owner or ""] = {tool.name: tool for tool in tools}
+    merged = listings.merged().tools
+    shown = {
+        who: {tool.name: replace(tool, owners=None) for tool in merged if who in (tool.owners or ())} for who in newest
+    }
+    assert shown == newest
+    assert {*newest} >= {owner for tool in merged for owner in tool.owners or ("nobody",)}

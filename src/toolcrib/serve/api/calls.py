@@ -58,7 +58,7 @@ async def make(request: ApiRequest) -> ApiReply:
     api, body, principal = request.api, request.body, request.principal
     session = api.sessions.known(request.path[0], principal) or await api.sessions.of(request.path[0], principal)
     if api.crib.registry.pending and session.tool(body.tool) is None:
-        await api.crib.registry.settle(body.tool)
+        await api.crib.registry.settle(body.tool, session.owner)
     options = {name: value for name in _OPTIONS if (value := getattr(body, name)) is not None}
     if KEY in request.headers:
         options["key"] = _key(request.headers[KEY], body.key)

@@ -246,7 +246,7 @@ def _page(request: ApiRequest, tools: list[Tool], names: dict[str, str]) -> ApiR
 
 async def tools(request: ApiRequest) -> ApiReply:
     """The tools that are open to whoever asks."""
-    await request.api.crib.registry.settle()
+    await request.api.crib.registry.settle(owner=request.principal.name)
     return _page(request, open_tools(request), {})
 
 
@@ -264,7 +264,7 @@ async def versions(request: ApiRequest) -> ApiReply:
     if match is None:
         raise missing("tool")
     now, before, items = looks(match), dict[str, str](), list[ToolVersion]()
-    for version, texts in await request.api.crib.registry.versions(match.id):
+    for version, texts in await request.api.crib.registry.versions(match):
         kept = {name: Raw(text) for name, text in texts.items() if text is not None}
         changed = [name for name, digest in version.parts.items() if before and before.get(name) != digest]
         items.append(ToolVersion(version.at, kept, changed, version.by, dict(version.parts) == now))
@@ -274,8 +274,8 @@ async def versions(request: ApiRequest) -> ApiReply:
 
 async def session_tools(request: ApiRequest) -> ApiReply:
     """The tools of a session, with the names that a model sees."""
-    await request.api.crib.registry.settle()
     session = await request.api.sessions.of(request.path[0], request.principal)
+    await request.api.crib.registry.settle(owner=session.owner)
     names = {tool.id: name for name, tool in session.model_tools().items()}
     return _page(request, session.tools(), names)
 

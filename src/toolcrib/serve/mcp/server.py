@@ -159,14 +159,14 @@ class McpServer:
 
     async def list_tools(self, request: McpRequest) -> McpReply:
         """The tools that the principal may use."""
-        await self.crib.registry.settle()
+        await self.crib.registry.settle(owner=request.principal.name)
         return self.lists.tools(request, await self.mcp_session(request))
 
     async def call_tool(self, request: McpRequest) -> McpReply | Later:
         """Calls a tool."""
         mcp_session = await self.mcp_session(request)
         if mcp_session.tool(request.needs("name")) is None:
-            await self.crib.registry.settle(request.needs("name"))
+            await self.crib.registry.settle(request.needs("name"), request.principal.name)
         tool, arguments = self._tool(request, mcp_session)
         return await self._call(request, mcp_session, tool, arguments)
 

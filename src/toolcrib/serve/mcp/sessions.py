@@ -63,7 +63,7 @@ class McpSession:
         if view is not self._view or policy is not self._policy:
             subject = subject_of(self.session)
             hidden = tuple(tool.id for tool in view.all if policy.hides(tool, subject))
-            key = (self.session.namespaces, hidden, view.withheld)
+            key = (self.session.namespaces, hidden, self.session.owner if view.own else None)
             self._sight = self._sights.setdefault(key, Visibility(hidden))
             self._view, self._policy = view, policy
         self._sight.look(view)

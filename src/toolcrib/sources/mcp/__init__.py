@@ -12,7 +12,7 @@ import contextlib
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,8 @@ from typing import Any
 from toolcrib.errors import BadTool, ToolcribError, ToolFailure
 from toolcrib.findings import Finding
 from toolcrib.sources import Health, Source, left_out
-from toolcrib.sources.mcp.account import AccountBinding
+from toolcrib.sources.mcp.account import NOBODY, AccountBinding
+from toolcrib.sources.mcp.owner_lists import OwnerLists
 from toolcrib.sources.mcp.request_tools import request_tools
 from toolcrib.sources.mcp.results import OfferedTool, ServerDescription
 from toolcrib.sources.mcp.sampler import Sampler
@@ -84,7 +85,9 @@ class Mcp(Source):
         self._changed: Callable[[Iterable[Tool]], None] | None = None
         self._newest: list[OfferedTool] | None = None
         self._left_out: tuple[str, ...] = ()
-        self._skills: tuple[Mapping[str, Any], ...] = ()
+        self._skills: dict[str, tuple[Mapping[str, Any], ...]] = {}
+        self._owner_lists = OwnerLists(self._list_for)
+        self._made_of: dict[str, list[tuple[OfferedTool, Tool]]] = {}
 
     async def start(self, changed: Callable[[Iterable[Tool]], None]) -> Iterable[Tool]:
         """Its tools now. Where the server cannot be asked, it is tried again later, and the crib starts without it.
@@ -99,23 +102,17 @@ class Mcp(Source):
         except ToolFailure as error:
             if self.required:
                 raise ToolcribError(f"A required MCP server is missing: {error.message}") from None
-            await self._report(error)
-            tools = [] if self._binding is None else [self._binding.connect_tool(self.name, self._list_now)]
+            log.warning("%s", error.message)
+            tools = []
             self._tasks["retry"] = asyncio.create_task(self._retry(changed))
+        if (wanted := await self.wanted_account()) is not None:
+            log.warning(
+                "%s shows its tools to whoever has connected an account: `toolcrib connect %s`", self.name, wanted
+            )
         self._changed = changed
         if self._newest is not None:  # it changed while the first were made
             self._note_change(self._newest)
         return tools
-
-    async def _report(self, error: ToolFailure) -> None:
-        """Say why the tools are not known yet; a server that wants an account which nobody connected is no failure."""
-        wanted = await self.wanted_account()
-        if wanted is None:
-            log.warning("%s", error.message)
-        else:
-            log.warning(
-                "%s shows its tools when somebody has connected an account: `toolcrib connect %s`", self.name, wanted
-            )
 
     async def findings(self) -> Sequence[Finding]:
         """Return that the program of the server is not there to be started, and which of its tools are not taken."""
@@ -131,15 +128,45 @@ class Mcp(Source):
         return self._binding.name if self._binding is not None and await self._binding.vacant() else None
 
     def use_accounts(self, accounts: Any) -> None:
-        """Take the accounts of a crib; when the first owner has connected its own, the tools are listed."""
+        """Take the accounts of a crib; what an owner is shown is listed anew when they have connected theirs."""
         assert self._binding is not None
         self._binding.use(accounts)
         accounts.listen(self._connected)
 
     async def _connected(self, account: str, owner: str) -> None:
-        """Has the tools listed at once that nobody could list before."""
+        """Has the tools listed at once that an owner waits for."""
         if self.account is not None and account == self.account["name"]:
-            self._wake.set()
+            self.server.forget_connections(owner)
+            self._owner_lists.renew(owner)
+
+    def prepare(self, owner: str) -> asyncio.Future[None] | None:
+        """Begin to list what the server has for an owner with credentials, where that is not known."""
+        settings = self.server.settings
+        alike = self._binding is not None and not self._binding.personal
+        if (
+            self._changed is None
+            or not settings.personal
+            or alike
+            or (settings.tokens and owner not in settings.tokens)
+        ):
+            return None
+        return self._owner_lists.want(owner)
+
+    async def _list_for(self, owner: str) -> float | None:
+        """Lists what the server has for an owner; until when that holds, None where they have not connected.
+
+        Raises:
+            ToolFailure: the server cannot be asked, or refuses.
+        """
+        if self._binding is not None and await self._binding.token(owner) is None:
+            return None
+        until = await self.server.list_for(owner)
+        if "skills" in self.server.features:
+            await self._list_skills(owner)
+            self._note_change(await self.server.tools())
+        if (renewing := self._tasks.get("renew")) is not None:
+            await asyncio.wait({renewing})
+        return until
 
     async def _list_now(self) -> None:
         """Lists the tools for somebody who waits for them."""
@@ -152,13 +179,14 @@ class Mcp(Source):
         await self._list_skills()
         return await asyncio.to_thread(self._made, offered)
 
-    async def _list_skills(self) -> None:
+    async def _list_skills(self, owner: str = "") -> None:
         """Has the skills at hand that its tool lists; those of before where the server does not say."""
         if "skills" not in self.server.features:
-            self._skills = ()
+            self._skills.clear()
+        if "skills" not in self.server.features or (self.server.each_owner and not owner):
             return
         try:
-            self._skills = (await self.server.offers()).skills
+            self._skills[owner] = (await self.server.offers(owner or None)).skills
         except ToolFailure as error:
             log.info("the skills of %s could not be listed: %s", self.name, error.message)
 
@@ -203,6 +231,7 @@ class Mcp(Source):
             ToolFailure: `unavailable`, the server cannot be asked.
         """
         await self.server.refresh()
+        self._owner_lists.outdate()
         if "skills" in self.server.features:
             await self._list_now()
 
@@ -213,6 +242,7 @@ class Mcp(Source):
             ToolFailure: `unavailable`, the server cannot be started.
         """
         await self.server.restart()
+        self._owner_lists.outdate()
 
     def _note_change(self, offered: list[OfferedTool]) -> None:
         """Has the newest tools made beside all else, one time after the other."""
@@ -245,26 +275,50 @@ class Mcp(Source):
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        await self._owner_lists.stop()
+        self._skills.clear()
         await self.server.close()
 
     def _made(self, tools: Iterable[OfferedTool]) -> list[Tool]:
         """A tool that does not hold is left out, and the others stay. This takes a while: it runs in a thread."""
-        made = {}
+        made: dict[tuple[str, frozenset[str] | None], Tool] = {}
         left_out = []
-        for offered in tools:
+        made_of, self._made_of = self._made_of, {}
+        for one in tools:
             try:
-                tool = as_tool(self.server, offered, trusted=self.trusted, limits=self._limits)
-                made[tool.id] = tool
+                known = next((tool for before, tool in made_of.get(one.name, ()) if before == one), None)
+                tool = known or as_tool(self.server, one, trusted=self.trusted, limits=self._limits)
+                made[tool.id, tool.owners] = tool
+                self._made_of.setdefault(one.name, []).append((one, tool))
             except BadTool as error:
                 log.warning("%s", error)
-                left_out.append(f"{offered.legal_name}: {error.field}: {error.problem}")
+                left_out.append(f"{one.legal_name}: {error.field}: {error.problem}")
         self._left_out = tuple(left_out)
-        skills = skill_tool(self.server, self._skills, trusted=self.trusted, limits=self._limits)
-        if skills is not None:
-            made.setdefault(skills.id, skills)
-        for request in request_tools(self.server, trusted=self.trusted, limits=self._limits):
-            made.setdefault(request.id, request)
-        return list(made.values())
+        taken = {id for id, _ in made}
+        more = (tool for tool in self._more(list(made.values())) if tool.id not in taken)
+        stand_ins = self._stand_ins(made.values()) if self.server.each_owner else ()
+        return [*made.values(), *more, *stand_ins]
+
+    def _more(self, tools: Sequence[Tool]) -> Iterator[Tool]:
+        """What stands beside the tools of the server: those for skills and for requests, and to connect an account."""
+        for owner, skills in list(self._skills.items()):
+            tool = skill_tool(self.server, skills, trusted=self.trusted, limits=self._limits)
+            if tool is not None:
+                yield replace(tool, owners=frozenset({owner})) if self.server.settings.personal else tool
+        yield from request_tools(self.server, trusted=self.trusted, limits=self._limits)
+        if self._binding is not None and self.server.each_owner:
+            connect = self._binding.connect_tool(self.name, self._list_for)
+            yield connect
+            owners = frozenset[str]().union(*(tool.owners or () for tool in tools))
+            yield replace(connect, owners=owners, metadata={**connect.metadata, "listed": False})
+
+    def _stand_ins(self, tools: Iterable[Tool]) -> Iterator[Tool]:
+        """For owners without an account: what asks them to connect it, when they call a tool whose name they know."""
+        names = {str(tool.metadata["mcp"]["tool"]) for tool in tools if "tool" in tool.metadata.get("mcp", {})}
+        for name in sorted(names):
+            known = OfferedTool(name, "Connect your account to use it.", input_schema={"type": "object"}, owners=NOBODY)
+            tool = as_tool(self.server, known, trusted=self.trusted, limits=self._limits)
+            yield replace(tool, metadata={**tool.metadata, "listed": False})
 
     @property
     def prefix(self) -> str | None:

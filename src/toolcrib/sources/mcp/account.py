@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from toolcrib.context import Context
@@ -13,9 +14,15 @@ from toolcrib.tool import Tool
 if TYPE_CHECKING:
     import httpx2
 
+NOBODY = frozenset({""})
+"""The owners of a tool for whoever has no other tools of its source."""
+
 
 class OwnerAccounts(Protocol):
     """The accounts of a crib, as far as a source needs them."""
+
+    def named(self, name: str) -> Any:
+        """The settings of an account."""
 
     async def token(self, owner: str, name: str, refused: str | None = None) -> Any:
         """What an owner uses an account with; None where they have to connect it."""
@@ -42,8 +49,13 @@ class AccountBinding:
         """Take the accounts of a crib."""
         self._accounts = accounts
 
+    @property
+    def personal(self) -> bool:
+        """True if each owner connects their own; that of a machine is the same for all."""
+        return self._accounts is not None and bool(self._accounts.named(self.name).personal)
+
     def auth(self, owner: str) -> httpx2.Auth:
-        """What goes with the requests of an owner; for nobody's, which list tools, what somebody connected."""
+        """What goes with the requests of an owner; with nobody's goes what a machine has."""
         from toolcrib.sources.mcp.account_auth import AccountAuth
 
         return AccountAuth(self, owner)
@@ -55,9 +67,8 @@ class AccountBinding:
             ToolFailure: the server of the account does not answer.
         """
         assert self._accounts is not None, "a source with an account belongs into a crib"
-        if not owner:
-            theirs = [one.owner for one in await self._accounts.connected() if one.account == self.name]
-            owner = theirs[0] if theirs else ""
+        if not owner and self.personal:
+            return None
         return await self._accounts.token(owner, self.name, refused)
 
     async def demand(self, owner: str) -> None:
@@ -71,10 +82,9 @@ class AccountBinding:
 
     async def vacant(self) -> bool:
         """Whether nobody has connected the account yet."""
-        try:
-            return await self.token("") is None
-        except ToolFailure:
+        if self._accounts is None or not self.personal:
             return False
+        return not any(one.account == self.name for one in await self._accounts.connected())
 
     def challenged(self, owner: str, header: str) -> None:
         """Keep in mind what the server said to a request that it did not take."""
@@ -91,18 +101,19 @@ class AccountBinding:
         if self._accounts is not None and not await self._accounts.fits(ctx.owner, self.name, scope):
             await ctx.credential(self.name, scope=scope)
 
-    def connect_tool(self, namespace: str, list_tools: Callable[[], Awaitable[None]]) -> Tool:
-        """A tool for a server of which nobody can know the tools before somebody has connected the account."""
+    def connect_tool(self, namespace: str, list_tools: Callable[[str], Awaitable[object]]) -> Tool:
+        """A tool for owners who have not connected the account, before which nobody can know their tools."""
 
         async def connect(ctx: Context) -> str:
-            """Connect your account. The other tools of this server are there when somebody has."""
+            """Connect your account. The other tools of this server are there when you have."""
             await ctx.credential(self.name)
             try:
-                await list_tools()
+                await list_tools(ctx.owner)
             except ToolFailure:
-                if (scope := self.wanted.pop("", None)) is not None:
+                if (scope := self.wanted.pop(ctx.owner, None)) is not None:
                     await ctx.credential(self.name, scope=scope)
                 raise
             return "The account is connected, and the tools of the server are there."
 
-        return as_tool(connect, namespace=namespace, effect="read")
+        tool = as_tool(connect, namespace=namespace, effect="read")
+        return replace(tool, source=namespace, upstream=namespace, owners=NOBODY)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from toolcrib.errors import ToolFailure
 from toolcrib.sources import OK, Health
 from toolcrib.sources.mcp.link import KnownServer, LinkEvents, ServerLink
-from toolcrib.sources.mcp.listings import ToolListings
+from toolcrib.sources.mcp.listings import CredentialListings, ToolListings
 from toolcrib.sources.mcp.settings import McpClientSettings, Share
 from toolcrib.sources.mcp.tool_list import ToolListing
 
@@ -58,12 +58,15 @@ class LinkPool:
         self._known = KnownServer()
         self._heard = LinkEvents(self._listed, self._rested, self._offers_changed)
         self._links: dict[LinkKey, ServerLink] = {}  # the one that was used last stands last
-        self._listings = ToolListings()
+        self._listings = self._empty()
         self._ending: set[asyncio.Task[None]] = set()
         self._checking: asyncio.Task[None] | None = None
         self._unchecked = False
         self._listed_until = 0.0
         self._last_log = ""
+
+    def _empty(self) -> ToolListings | CredentialListings:
+        return CredentialListings() if self._settings.personal else ToolListings()
 
     def __len__(self) -> int:
         return len(self._links)
@@ -91,6 +94,27 @@ class LinkPool:
         link = None if person is None else self._own(person)
         async with (link or self._nobodys()).connected() as connection:
             yield connection
+
+    @property
+    def owners(self) -> list[str]:
+        """Whose connections there are."""
+        return [*dict.fromkeys(key.owner for key in self._links if key.owner)]
+
+    async def list_for(self, owner: str) -> float:
+        """Lists the tools with the credentials of an owner, unless that was just done; until when the list holds.
+
+        Raises:
+            ToolFailure: `unavailable`, there is no connection; `denied`, the owner has no credentials.
+        """
+        async with self.listing(owner) as connection:
+            if asyncio.get_running_loop().time() >= connection.fresh_until:
+                await connection.refresh()
+            return connection.fresh_until
+
+    def end_of(self, owner: str) -> None:
+        """Ends the connections of an owner that nobody uses now."""
+        for key in [key for key, link in self._links.items() if key.owner == owner and not link.in_use]:
+            self._end(key)
 
     def _nobodys(self) -> ServerLink:
         """A link whose process keeps nothing of anybody; one that is there already where there is."""
@@ -209,13 +233,14 @@ class LinkPool:
             except ToolFailure as error:
                 log.info("%s cannot be asked what it has for all: %s", self._settings.name, error.message)
 
-    async def refresh(self) -> None:
-        """Lists the tools anew, by every connection that there is, or by one that is made for it.
+    async def refresh(self, *, nobodys: bool = True) -> None:
+        """Lists the tools anew, by every connection that there is, or by one that is made for it unless there can be no
+        connection of nobody's.
 
         Raises:
             ToolFailure: `unavailable`, it cannot be asked.
         """
-        links = list(self._links.values()) or [self._link(SHARED)]
+        links = list(self._links.values()) or ([self._link(SHARED)] if nobodys else [])
         for link in links:
             async with link.connected() as connection:
                 await connection.refresh()
@@ -234,11 +259,18 @@ class LinkPool:
         health = [link.health() for link in self._links.values()]
         return OK if OK in health or not health else health[-1]
 
+    async def restart(self) -> None:
+        """Ends all of them, and keeps in mind what was listed for owners with credentials."""
+        listings = self._listings
+        await self.close()
+        if self._settings.personal:
+            self._listings = listings
+
     async def close(self) -> None:
         """Ends all of them; the next call starts one again."""
         links, self._links = list(self._links.values()), {}
         self._last_log = next((link.log_text for link in reversed(links) if link.log_text), self._last_log)
-        self._listings, self._known = ToolListings(), KnownServer()
+        self._listings, self._known = self._empty(), KnownServer()
         if self._checking is not None:
             self._checking.cancel()
             await asyncio.wait({self._checking})

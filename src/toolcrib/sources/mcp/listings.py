@@ -61,7 +61,7 @@ class ToolListings:
         return ToolListing([*tools.values(), *self._personal(tools)], tuple(left_out), features)
 
     def _personal(self, tools: Collection[str]) -> list[OfferedTool]:
-        """The tools that not all have. Where two people have different ones of a name, each has one of their own."""
+        """The tools that not all have. Where two people have different ones of a name, each has their own."""
         own: dict[str, list[OfferedTool]] = {}
         for owner, listing in self._of.values():
             for tool in listing.tools if owner is not None else ():
@@ -70,11 +70,44 @@ class ToolListings:
         return [tool for namesakes in own.values() for tool in namesakes]
 
 
+class CredentialListings:
+    """The newest listing for the credentials of each owner; the owner "" stands for whoever has none of their own.
+
+    It is kept when the connection ends, since the next one has the same credentials.
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[str, ToolListing] = {}
+
+    def take(self, link: ServerLink, listing: ToolListing, owner: str | None) -> bool:
+        """Take what a connection with the credentials of an owner lists; nobody else's is to be asked for it."""
+        self._of[owner or ""] = listing
+        return False
+
+    def keep(self, links: Collection[ServerLink]) -> None:
+        """Forget nothing."""
+
+    def drop(self, link: ServerLink) -> bool:
+        """Forget nothing."""
+        return False
+
+    def merged(self) -> ToolListing:
+        """The tools of all owners, each with those who have it."""
+        own: dict[str, list[OfferedTool]] = {}
+        for owner, listing in self._of.items():
+            for tool in {tool.name: tool for tool in listing.tools}.values():
+                _add(own.setdefault(tool.name, []), tool, owner)
+        tools = [tool for namesakes in own.values() for tool in namesakes]
+        left_out = dict.fromkeys(line for listing in self._of.values() for line in listing.left_out)
+        features = frozenset[str]().union(*(listing.features for listing in self._of.values()))
+        return ToolListing(tools, tuple(left_out), features)
+
+
 def _add(namesakes: list[OfferedTool], tool: OfferedTool, owner: str) -> None:
     if any(owner in (other.owners or ()) for other in namesakes):
         return  # another connection of the same person has one already
     for number, other in enumerate(namesakes):
-        if replace(other, owners=None, namesake=None) == tool:
+        if replace(other, owners=None) == tool:
             namesakes[number] = replace(other, owners=frozenset({owner, *(other.owners or ())}))
             return
-    namesakes.append(replace(tool, owners=frozenset({owner}), namesake=owner if namesakes else None))
+    namesakes.append(replace(tool, owners=frozenset({owner})))

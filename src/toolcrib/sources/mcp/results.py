@@ -48,18 +48,15 @@ class OfferedTool:
     shown: Mapping[str, Any] = field(default_factory=dict)
     """What it says that is only passed on: `annotations` as they came, `icons` and `_meta`."""
     owners: frozenset[str] | None = None
-    """Who alone has it, since only their processes list it; None where all have."""
-    namesake: str | None = None
-    """Whose it is where somebody else has a different one of the same name."""
+    """Who alone has it, since only their processes or credentials list it; None where all have."""
 
     @property
     def legal_name(self) -> str:
         """Its name here: its own where that is allowed, else the nearest one with a digest, so that no two collide."""
-        if _TOOL.fullmatch(self.name) and self.namesake is None:
+        if _TOOL.fullmatch(self.name):
             return self.name
         fit = re.sub(r"[^A-Za-z0-9_.-]", "_", self.name)[:119].lstrip(".-") or "tool"
-        whole = self.name if self.namesake is None else f"{self.name} {self.namesake}"
-        return f"{fit}_{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
+        return f"{fit}_{hashlib.sha256(self.name.encode()).hexdigest()[:8]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from toolcrib.sources.mcp.callers import McpCaller, callers
 from toolcrib.sources.mcp.link_pool import LinkPool, PoolEvents
 from toolcrib.sources.mcp.offer_cache import OfferCache
 from toolcrib.sources.mcp.offers import Offers
+from toolcrib.sources.mcp.outcomes import ENDS, missing_from, until_next
 from toolcrib.sources.mcp.questions import (
     CLIENT_METHODS,
     SAMPLING,
@@ -26,7 +27,7 @@ from toolcrib.sources.mcp.questions import (
     ask_client,
     requested,
 )
-from toolcrib.sources.mcp.results import ConnectionForgotten, OfferedTool, ServerDescription, failure, to_result
+from toolcrib.sources.mcp.results import ConnectionForgotten, OfferedTool, ServerDescription, to_result
 from toolcrib.sources.mcp.settings import McpClientSettings
 from toolcrib.sources.mcp.tool_list import ToolListing
 from toolcrib.types import Result
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 ROUNDS = 50
 AGAIN_S = 0.05
 LATEST_S = 1.0
-POLL_S = 1.0
-LONGEST_POLL_S = 60.0
 LOOKS_S = (0.5, 1.0, 2.0, 4.0)
 FAREWELL_S = 5.0
 HELD = "mcp.held"
@@ -89,23 +88,46 @@ class McpClient:
         self._minding: dict[str, asyncio.Task[None]] = {}
 
     async def tools(self) -> list[OfferedTool]:
-        """What it offers; it is asked once, and says by itself when that changes.
+        """What it offers; it is asked once, and says by itself when that changes. With the accounts of owners it is
+        what it listed for them: nobody can ask it for nobody.
 
         Raises:
             ToolFailure: `unavailable`, it cannot be asked.
         """
+        if self._tools is None and self.each_owner:
+            self._tools = []
         if self._tools is None:
             async with self._pool.listing() as connection:
                 return connection.listing.tools
         return self._tools
 
-    async def about(self) -> ServerDescription:
-        """What it says of itself; it is started for that.
+    @property
+    def each_owner(self) -> bool:
+        """True if nobody but the owners of accounts can ask it for anything."""
+        return self._account is not None and self._account.personal
+
+    async def list_for(self, owner: str) -> float:
+        """Asks what it offers an owner with credentials; until when that holds, by the clock of the loop.
 
         Raises:
-            ToolFailure: `unavailable`, it cannot be asked.
+            ToolFailure: `unavailable`, it cannot be asked; `denied`, the owner has no credentials.
         """
-        async with self._pool.listing() as connection:
+        return await self._pool.list_for(owner)
+
+    def forget_connections(self, owner: str) -> None:
+        """Ends the connections of an owner whose credentials are others now, but for those in use."""
+        self._pool.end_of(owner)
+
+    async def about(self, owner: str | None = None) -> ServerDescription:
+        """What it says of itself, to an owner where each has credentials; it is started for that.
+
+        Raises:
+            ToolFailure: `unavailable`, it cannot be asked; `denied`, the owner has no credentials.
+        """
+        person = owner if self.each_owner else None
+        if self._account is not None and person is not None:
+            await self._account.demand(person)
+        async with self._pool.listing(person) as connection:
             return await connection.about()
 
     async def refresh(self) -> None:
@@ -114,7 +136,7 @@ class McpClient:
         Raises:
             ToolFailure: `unavailable`, it cannot be asked.
         """
-        await self._pool.refresh()
+        await self._pool.refresh(nobodys=not self.each_owner)
         self._offers.clear()
 
     async def restart(self) -> None:
@@ -123,9 +145,13 @@ class McpClient:
         Raises:
             ToolFailure: `unavailable`, it cannot be started.
         """
-        await self._pool.close()
+        owners = self._pool.owners if self.each_owner else []
+        await self._pool.restart()
         self._offers_changed(None)
-        await self._pool.refresh()
+        for owner in owners:
+            await self._pool.list_for(owner)
+        if not self.each_owner:
+            await self._pool.refresh()
 
     def log_texts(self) -> list[str]:
         """What its processes wrote to their standard error, as far as it is kept."""
@@ -238,7 +264,7 @@ class McpClient:
                 if self._account is not None:
                     await self._account.look_again(ctx, error)
                 raise
-            wanted = _wanted(raw)
+            wanted = missing_from(raw)
             if wanted is None or wanted.keys() != {"state"}:
                 return raw, wanted
             await asyncio.sleep(pause)
@@ -414,19 +440,19 @@ class McpClient:
     async def _follow(self, task: str, ctx: Context) -> dict[str, Any]:
         """What a task of the server comes to. It goes on there while nobody looks, so a restart finds it again."""
         try:
-            while (state := await self._look(task, ctx)).get("status") not in _ENDS:
+            while (state := await self._look(task, ctx)).get("status") not in ENDS:
                 if state.get("statusMessage"):
                     ctx.progress(str(state["statusMessage"]))
                 if state.get("status") == "input_required":
                     answers = await self._answers(state.get("inputRequests"), ctx, "mcp.task")
                     async with self._connected(ctx) as (_, connection):
                         await connection.task("tasks/update", {"taskId": task, "inputResponses": answers})
-                await asyncio.sleep(_until_next(state))
+                await asyncio.sleep(until_next(state))
         except asyncio.CancelledError:
             if ctx.cancelled:
                 await self._abandon(task, ctx)
             raise
-        return _ENDS[state["status"]](state)
+        return ENDS[state["status"]](state)
 
     async def _look(self, task: str, ctx: Context) -> dict[str, Any]:
         """Where the task stands. To ask that does no harm, so a server that went away is asked again."""
@@ -449,52 +475,3 @@ class McpClient:
         with contextlib.suppress(ToolFailure, TimeoutError):
             async with asyncio.timeout(2.0), self._connected(ctx) as (_, connection):
                 await connection.task("tasks/cancel", {"taskId": task})
-
-
-def _wanted(raw: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What is to be done before there is a result: questions and a state, a state alone, a task; None for a result.
-
-    Raises:
-        ToolFailure: it is of a kind that nobody knows.
-    """
-    kind = raw.get("resultType", "complete")
-    if kind == "complete":
-        return None
-    if kind == "task" and isinstance(raw.get("taskId"), str):
-        return {"task": raw["taskId"]}
-    if kind == "input_required" and raw.get("inputRequests"):
-        return {"requests": raw["inputRequests"], "state": raw.get("requestState")}
-    if kind == "input_required" and isinstance(raw.get("requestState"), str):
-        return {"state": raw["requestState"]}
-    raise ToolFailure("failed", f"The server answered with a result of the kind {kind!r}, which is invalid")
-
-
-def _until_next(data: Mapping[str, Any]) -> float:
-    wait = data.get("pollIntervalMs")
-    return min(wait / 1000, LONGEST_POLL_S) if isinstance(wait, int) and wait > 0 else POLL_S
-
-
-def _completed(data: Mapping[str, Any]) -> dict[str, Any]:
-    result = data.get("result")
-    if not isinstance(result, dict) or _wanted(result) is not None:
-        raise ToolFailure("failed", "The task of the server ended without a result")
-    return result
-
-
-def _failed(data: Mapping[str, Any]) -> dict[str, Any]:
-    error = data.get("error")
-    error = error if isinstance(error, dict) else {}
-    message = str(error.get("message") or data.get("statusMessage") or "The task of the server failed")
-    code = error.get("code")
-    raise failure(code if isinstance(code, int) else 0, message)
-
-
-def _cancelled(data: Mapping[str, Any]) -> dict[str, Any]:
-    raise ToolFailure("cancelled", str(data.get("statusMessage") or "The server cancelled its task"))
-
-
-_ENDS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
-    "completed": _completed,
-    "failed": _failed,
-    "cancelled": _cancelled,
-}

@@ -27,8 +27,8 @@ class McpClientSettings:
 
     `env` is added to the few variables that every program gets. `headers` go with every HTTP request. With `tokens`
     each owner has a bearer token and a connection of its own, and an owner without one can call nothing. With `auth`
-    each owner has what that returns for it, an `httpx2.Auth` such as the SDK's `OAuthClientProvider`. For the list of
-    tools, which is the same for all, the owner is "". A message over `message_bytes`, or with more values than
+    each owner has what that returns for it, an `httpx2.Auth` such as the SDK's `OAuthClientProvider`. What is
+    listed for the owner "" is for whoever has no credentials. A message over `message_bytes`, or with more values than
     `message_parts`, is not taken; of its tools `most_tools` are, of its prompts and resources `most_offers`.
 
     `share` says what one process or connection may be shared by: `all`, the sessions of one `owner`, or one `session`.

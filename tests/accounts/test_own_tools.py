@@ -1,0 +1,96 @@
+"""Whose account it is decides which tools of a server somebody sees and calls, and nobody sees another's."""
+
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.accounts.place import KEY, connect, shop
+from tests.accounts.service import Service
+from tests.accounts.test_serve import OWNERS, as_owner
+from tests.requirements import requirement
+from tests.serve.place import Place, serving
+from toolcrib import Crib
+from toolcrib.serve.keys import ApiKeys, digest
+from toolcrib.serve.principal import Principal
+from toolcrib.sources.mcp import Mcp
+
+POLICY = {"default": "allow", "pin": "ask"}
+
+
+def offered(name: str, about: str, *needed: str) -> dict[str, Any]:
+    schema = {"type": "object", "properties": {key: {"type": "string"} for key in needed}, "required": [*needed]}
+    return {"name": name, "description": about, "inputSchema": schema}
+
+
+@pytest.fixture
+def lists(service: Service) -> Service:
+    """A service that shows Ada and Bob tools of their own, and a different one of the same name."""
+    for login, field in (("ada", "folder"), ("bob", "label")):
+        service.tools[f"{login}@shop"] = [
+            offered(f"of_{login}", f"What only {login} has."),
+            offered("search", f"Search the letters of {login}.", field),
+        ]
+    return service
+
+
+def mail(service: Service, **more: Any) -> Mcp:
+    return Mcp(f"{service.api}/mcp", name="mail", account="shop", **{"trusted": True, **more})
+
+
+@contextlib.asynccontextmanager
+async def served(service: Service, folder: Path, source: Mcp) -> AsyncIterator[Place]:
+    settings: dict[str, Any] = {"accounts": [shop(service)], "secret_key": KEY, "store": f"sqlite:///{folder}/crib.db"}
+    keys = ApiKeys({digest(key): Principal(owner) for owner, key in OWNERS.items()})
+    async with (
+        Crib([source], policy=POLICY, default_namespaces=["mail"], **settings) as crib,
+        serving(crib, guard=keys) as place,
+    ):
+        yield place
+
+
+async def shown(place: Place, owner: str) -> dict[str, Any]:
+    listed = await place.result("tools/list", headers=as_owner(owner))
+    return {one["name"]: one for one in listed["tools"]}
+
+
+async def called(place: Place, owner: str, name: str, **arguments: Any) -> dict[str, Any]:
+    params = {"name": name, "arguments": arguments}
+    result: dict[str, Any] = await place.result("tools/call", params, headers=as_owner(owner))
+    return result
+
+
+@requirement("gateway.share.5")
+@pytest.mark.parametrize("trusted", [True, False])
+async def test_each_owner_sees_the_tools_of_their_own_account_and_calls_them(
+    lists: Service, tmp_path: Path, trusted: bool
+) -> None:
+    async with served(lists, tmp_path, mail(lists, trusted=trusted)) as place:
+        assert [*await shown(place, "ada")] == [*await shown(place, "bob")] == ["mail__connect"]
+        await connect(place.crib, "ada", "ada@shop")
+        assert [*await shown(place, "ada")] == ["mail__of_ada", "mail__search", "mail__whoami"]
+        assert [*await shown(place, "bob")] == ["mail__connect"]
+        await connect(place.crib, "bob", "bob@shop")
+        ada, bob = await shown(place, "ada"), await shown(place, "bob")
+        assert [*bob] == ["mail__of_bob", "mail__search", "mail__whoami"]
+        assert (
+            [*ada["mail__search"]["inputSchema"]["properties"]],
+            [*bob["mail__search"]["inputSchema"]["properties"]],
+        ) == (
+            ["folder"],
+            ["label"],
+        )
+        assert "bob" not in json.dumps(ada)
+        assert "ada" not in json.dumps(bob)
+        if trusted:
+            assert "'folder': 'in'" in (await called(place, "ada", "mail__search", folder="in"))["content"][0]["text"]
+            assert "'label': 'new'" in (await called(place, "bob", "mail__search", label="new"))["content"][0]["text"]
+            assert (await called(place, "bob", "mail__search", folder="in"))["isError"]
+            assert (await called(place, "bob", "mail__of_bob"))["content"][0]["text"].startswith("{'name': 'of_bob'")
+        for name in ("mail__of_ada", "mail.of_ada"):
+            params: dict[str, Any] = {"name": name, "arguments": {}}
+            _, error = await place.error("tools/call", params, headers=as_owner("bob"))
+            assert error["message"] == f"Unknown tool: {name}"
