@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.accounts.place import KEY, connect, shop
+from tests.accounts.place import KEY, OpenCrib, connect, question, shop
 from tests.accounts.service import Service
 from tests.accounts.test_serve import OWNERS, as_owner
 from tests.requirements import requirement
 from tests.serve.place import Place, serving
-from toolcrib import Crib
+from toolcrib import Crib, Session
 from toolcrib.serve.keys import ApiKeys, digest
 from toolcrib.serve.principal import Principal
 from toolcrib.sources.mcp import Mcp
@@ -63,6 +63,12 @@ async def called(place: Place, owner: str, name: str, **arguments: Any) -> dict[
     return result
 
 
+def changed(session: Session) -> tuple[str, ...]:
+    tool = session.tool("mail.search")
+    assert tool is not None
+    return tool.changed
+
+
 @requirement("gateway.share.5")
 @pytest.mark.parametrize("trusted", [True, False])
 async def test_each_owner_sees_the_tools_of_their_own_account_and_calls_them(
@@ -94,3 +100,43 @@ async def test_each_owner_sees_the_tools_of_their_own_account_and_calls_them(
             params: dict[str, Any] = {"name": name, "arguments": {}}
             _, error = await place.error("tools/call", params, headers=as_owner("bob"))
             assert error["message"] == f"Unknown tool: {name}"
+
+
+@requirement("gateway.share.5")
+async def test_after_a_restart_only_those_who_come_back_are_listed_for_and_a_call_that_waited_goes_on(
+    open_crib: OpenCrib, lists: Service
+) -> None:
+    crib = await open_crib(lists, shop(lists), sources=[mail(lists)], policy=POLICY)
+    await connect(crib, "ada", "ada@shop")
+    await connect(crib, "bob", "bob@shop")
+    ada = await crib.open("a", owner="ada", namespaces=["mail"])
+    lists.revoke_all()
+    call = await ada.submit("mail.of_ada", {})
+    await question(ada, call.id)
+    await connect(crib, "bob", "bob@shop")
+    lists.listed_for.clear()
+    crib = await open_crib(lists, shop(lists), sources=[mail(lists)], policy=POLICY)
+    ada = await crib.open("a", owner="ada", namespaces=["mail"])
+    assert [tool.id for tool in ada.tools()] == ["mail.connect"]
+    await connect(crib, "ada", "ada@shop")
+    assert "of_ada" in str((await ada.result(call.id)).data)
+    assert {*lists.listed_for} == {"ada@shop"}
+    assert (await ada.call("mail.search", {"folder": "in"})).ok
+
+
+@requirement("gateway.share.5")
+async def test_a_tool_is_held_against_what_its_owner_was_shown_first_and_accepted_for_all(
+    open_crib: OpenCrib, lists: Service
+) -> None:
+    source = mail(lists, trusted=False)
+    crib = await open_crib(lists, shop(lists), sources=[source], policy=POLICY)
+    sessions = {}
+    for owner in ("ada", "bob"):
+        await connect(crib, owner, f"{owner}@shop")
+        sessions[owner] = await crib.open(owner, owner=owner, namespaces=["mail"])
+    assert [changed(one) for one in sessions.values()] == [(), ()]
+    lists.tools["bob@shop"][1]["description"] = "Search, and tell everybody."
+    await source.refresh()
+    assert [changed(one) for one in sessions.values()] == [(), ("description",)]
+    await crib.accept("mail.search", actor="ops")
+    assert [changed(one) for one in sessions.values()] == [(), ()]

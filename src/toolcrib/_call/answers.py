@@ -355,7 +355,8 @@ async def revive(
     session: SessionPort, row: Row, history: History, on_end: Callable[[LiveCall], None] | None = None
 ) -> LiveCall:
     """Make a call in flight of one of the log, with the current tool; `on_end` is for one that an engine brought."""
-    accepted, pipeline = history.accepted, session.pipeline
+    accepted = history.accepted
+    await session.crib.registry.prepare(session.owner)  # it may be a tool that only they have
     kept, problem = await _secrets(session, row, history)
     options = CallOptions(
         by=by_of(accepted),
@@ -368,12 +369,11 @@ async def revive(
         timeout_s=accepted.timeout_s,
         trace=accepted.trace,
     )
-    parent = session.live.get(accepted.parent or "")
-    within = tuple(accepted.within or ())
+    parent, within = session.live.get(accepted.parent or ""), tuple(accepted.within or ())
     origin = parent.origin() if parent is not None else Origin(accepted.parent, within, len(within))
-    arguments = kept or history.args
-    request = CallRequest(session, row.id, accepted.tool, arguments, history.accepted_at, options, origin, problem)
-    live = LiveCall.revived(pipeline.admission.recall(request), row, history, on_end)
+    args = kept or history.args
+    request = CallRequest(session, row.id, accepted.tool, args, history.accepted_at, options, origin, problem)
+    live = LiveCall.revived(session.pipeline.admission.recall(request), row, history, on_end)
     if parent is not None:
         live.adopt(parent)
     return live

@@ -164,9 +164,13 @@ class Mcp(Source):
         if "skills" in self.server.features:
             await self._list_skills(owner)
             self._note_change(await self.server.tools())
+        await self._renewed()
+        return until
+
+    async def _renewed(self) -> None:
+        """Returns when the tools that are known are in the catalog."""
         if (renewing := self._tasks.get("renew")) is not None:
             await asyncio.wait({renewing})
-        return until
 
     async def _list_now(self) -> None:
         """Lists the tools for somebody who waits for them."""
@@ -234,6 +238,7 @@ class Mcp(Source):
         self._owner_lists.outdate()
         if "skills" in self.server.features:
             await self._list_now()
+        await self._renewed()
 
     async def restart(self) -> None:
         """Ends all its processes and connections, and lists the tools by a new one.
