@@ -18,7 +18,7 @@ from bench.environments import ensure
 from bench.frameworks import FRAMEWORKS
 from bench.peers import ROOT
 from bench.probe import RESULTS
-from bench.probes.frameworks.cost import CALLS, SHARED
+from bench.probes.frameworks.cost import CALLS, MANY, SHARED
 
 PAGE = ROOT / "docs/frameworks.md"
 KEPT = RESULTS / "adapter_costs.json"
@@ -59,7 +59,10 @@ def main(names: list[str]) -> None:
 def write(rows: list[str]) -> None:
     """Put the table between its marks on the page."""
     head = "| us of CPU a call | bare | its own hook, idle | round: Toolcrib beside that | out: Toolcrib beside bare |"
-    note = f"A turn with {CALLS + 1} calls less a turn with one, divided by {CALLS}; Python {sys.version.split()[0]}."
+    note = (
+        f"A turn with {CALLS + 1} calls ({MANY['claude'] + 1} for Claude, which makes them one by one) less a turn "
+        f"with one, divided by the rest; the least of many turns, taken by turns. Python {sys.version.split()[0]}."
+    )
     page = PAGE.read_text("utf-8")
     begin, _, rest = page.partition(MARKS[0])
     text = "\n".join([head, "|---|---|---|---|---|", *rows, "", note, ""])
