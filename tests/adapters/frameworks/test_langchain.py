@@ -12,6 +12,9 @@ from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.tools import BaseTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START as START_NODE
+from langgraph.graph import MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, interrupt
 
 from tests.requirements import requirement
@@ -142,6 +145,25 @@ async def test_a_decision_of_the_resume_counts_in_the_name_of_an_actor(bank: Ban
         end = await agent.ainvoke(Command(resume=edited), THREAD)
         assert end["messages"][2].content.startswith("Arguments were changed before running")
         assert bank.paid == [4]
+
+
+@requirement("adapters.langchain.2", "adapters.langchain.3")
+async def test_the_tool_node_of_a_graph_of_ones_own_passes_through_too(bank: Bank) -> None:
+    async with Crib(guarded_tools([bank.tool()]), declare=ASKS) as crib:
+        session = await crib.open(owner="ada")
+        graph = StateGraph(MessagesState)
+        wanted = AIMessage("", tool_calls=[{"id": "call-1", **refund_of(5)}])
+        graph.add_node("model", lambda state: {"messages": [wanted]})
+        graph.add_node("tools", ToolNode([bank.tool()], awrap_tool_call=CribMiddleware(session).awrap_tool_call))
+        graph.add_edge(START_NODE, "model")
+        graph.add_edge("model", "tools")
+        app: Any = graph.compile(checkpointer=InMemorySaver())
+        assert "__interrupt__" in await app.ainvoke(START, THREAD)
+        assert "__interrupt__" in await app.ainvoke(Command(resume=True), THREAD)
+        [question] = await session.questions()
+        await session.answer(question.id, "accept", actor="bob")
+        assert (await app.ainvoke(Command(resume=True), THREAD))["messages"][-1].content == '{"order": "A-7"}'
+        assert bank.paid == [5]
 
 
 @requirement("adapters.langchain.4")
