@@ -87,6 +87,8 @@ async def test_an_answer_with_very_many_values_is_refused_and_one_long_text_is_n
     async with opened(hostile()) as (_, session):
         refused = await session.call("hostile.values", {})
         assert code(refused) == "too_large"
+        assert refused.failure is not None
+        assert "`message_parts`" in str(refused.failure.hint)
         assert code(await session.call("hostile.text", {})) is None
         assert code(await session.call("hostile.listings", {})) is None
 

@@ -27,6 +27,7 @@ CONNECTION_CLOSED = -32000
 _OVERSIZED = "byte limit"
 _LOST = ("Connection closed", "SSE stream ended", "SSE stream failed")
 _TOOL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+_MENDED_BY = {TOO_LARGE: "The settings `message_bytes` and `message_parts` of the source say how much is taken."}
 _FIELDS = {"mimeType": "mime_type", "_meta": "meta"}
 REASON = "toolcrib/reason"
 _LEFT_OUT = ("annotations", "audience", "output")  # the last names what is kept here, which no server does
@@ -190,7 +191,7 @@ def failure(code: int, message: str, *, lost: bool = False, data: Any = None) ->
         error = {"code": code, "message": message, "data": data}
         return ToolFailure("failed", message, hint=_visits(data), metadata={"mcp": {"error": error}})
     if code in _OURS:
-        return ToolFailure(_OURS[code], message)
+        return ToolFailure(_OURS[code], message, hint=_MENDED_BY.get(code))
     error = {"code": code, "message": message, "data": data}
     metadata = {"mcp": {"protocol_error": error}} if len(_json(error)) <= LARGEST_ERROR else None
     if code == INVALID_PARAMS:
