@@ -1,56 +1,31 @@
-"""A process that has loaded most of what programs need, and forks for each: to load it anew takes most of their time.
+"""Programs of Python that are forks of a process which has loaded what they need: to load it takes most of their time.
 
 A program is still a process of its own, with its own session, folder, environment and streams. One whose test is about
-its start, its terminal or what it loads is started from nothing.
+its start or what it loads is started from nothing. What others start, such as an MCP server, is the small program of
+`tests/ready_program.py`, which asks for a fork and passes on signals and the exit code; `command` says how.
 """
 
 import atexit
 import functools
-import gc
-import importlib
-import json
 import os
-import pkgutil
-import runpy
 import select
+import shutil
 import signal
 import socket
 import sys
+import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, STDOUT, CompletedProcess, Popen, TimeoutExpired
-from typing import IO, Any, NoReturn, Self, TextIO
+from typing import IO, Self, TextIO
 
-LOADED = (
-    "asyncpg",
-    "docstring_parser",
-    "importlib.readers",
-    "jsonschema_rs",
-    "nats",
-    "opentelemetry.context",
-    "prometheus_client",
-    "pwd",
-    "pydantic._internal._dataclasses",
-    "pydantic.plugin._loader",
-    "pydantic_monty",
-    "rich.console",
-    "rich.table",
-    "typer._adapters",
-    "typer._click._textwrap",
-    "typer._click.decorators",
-    "uvicorn",
-    "uvicorn.lifespan.on",
-    "uvicorn.protocols.http.auto",
-    "uvicorn.protocols.websockets.auto",
-    "uvloop",
-    "yaml",
-)
-"""What is loaded besides Toolcrib itself."""
-LEFT_OUT = {"__main__", "adapters", "starter"}
-"""Names of those modules of Toolcrib that are programs, or need libraries that are not installed."""
+from tests.ready_program import ask
+
+PROGRAM = str(Path(__file__).with_name("ready_program.py"))
+SERVER = str(Path(__file__).with_name("ready_server.py"))
 SOON_S = 120
 
 
@@ -97,13 +72,12 @@ class Program:
         inner, self.stdin = _stream(stdin, "w")
         out, self.stdout = _stream(stdout, "r")
         err, self.stderr = _stream(out if stderr == STDOUT else stderr, "r")
-        self._status, told = os.pipe()
-        request = {"words": self.args, "folder": str(cwd or Path.cwd()), "env": dict(env or os.environ)}
-        _loaded().start(json.dumps(request), (inner, out, err, told))
-        for fd in (inner, out, err, told):
+        streams = (inner, out, err)
+        self._status = ask(_loaded().place, self.args, str(cwd or Path.cwd()), dict(env or os.environ), streams)
+        for fd in streams:
             os.close(fd)
         pid = self._line(SOON_S)
-        assert pid, "it cannot be loaded: `python tests/ready.py` says why"
+        assert pid, "it cannot be loaded: `python tests/ready_server.py` says why"
         self.pid = int(pid)
 
     def __enter__(self) -> Self:
@@ -131,7 +105,7 @@ class Program:
         with self._lock:
             if self.returncode is None and (line := self._line(timeout)) is not None:
                 self.returncode = int(line or -signal.SIGKILL)  # who would tell it has been killed with all programs
-                os.close(self._status)
+                self._status.close()
             return self.returncode
 
     def _line(self, timeout: float | None) -> str | None:
@@ -139,7 +113,7 @@ class Program:
         while b"\n" not in self._told:
             if not select.select([self._status], [], [], timeout)[0]:
                 return None
-            read = os.read(self._status, 64)
+            read = self._status.recv(64)
             if not read:
                 return ""
             self._told += read
@@ -195,6 +169,11 @@ def _read(streams: Sequence[TextIO], timeout: float | None) -> dict[TextIO | Non
     return written
 
 
+def command(*words: str) -> list[str]:
+    """The command of such a program, for what starts it by itself."""
+    return [sys.executable, "-I", "-S", PROGRAM, _loaded().place, *words]
+
+
 @functools.cache
 def _loaded() -> "_Loaded":
     return _Loaded()
@@ -204,142 +183,27 @@ class _Loaded:
     """The process, which ends with ours at the latest, and all programs with it."""
 
     def __init__(self) -> None:
-        self._socket, theirs = socket.socketpair()
-        self._lock = threading.Lock()
-        argv, fd = [sys.executable, "-W", "error", __file__], theirs.fileno()
-        # Its streams are of the kind that programs get, since Python looks at them when it starts.
-        self._process = Popen(
-            [*argv, str(fd)], stdin=PIPE, stdout=PIPE, stderr=PIPE, pass_fds=[fd], start_new_session=True
-        )
-        theirs.close()
+        self._folder = tempfile.mkdtemp(prefix="toolcrib-ready-")
+        self.place = f"{self._folder}/programs"
+        self._alive, theirs = socket.socketpair()
+        with theirs, socket.socket(socket.AF_UNIX) as asked:
+            asked.bind(self.place)
+            asked.listen(100)
+            fds = (theirs.fileno(), asked.fileno())
+            # Its streams are of the kind that programs get, since Python looks at them when it starts.
+            self._process = Popen(
+                [sys.executable, "-W", "error", SERVER, *map(str, fds)],
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=PIPE,
+                pass_fds=fds,
+                start_new_session=True,
+            )
         atexit.register(self.end)
 
-    def start(self, request: str, fds: Sequence[int]) -> None:
-        """Asks for a program with these streams; it is told of through the last one."""
-        with self._lock:
-            socket.send_fds(self._socket, [b"!"], fds)
-            self._socket.sendall(f"{request}\n".encode())
-
     def end(self) -> None:
-        self._socket.shutdown(socket.SHUT_RDWR)  # processes that our own has forked may hold it too
-        self._socket.close()
+        self._alive.shutdown(socket.SHUT_RDWR)  # processes that our own has forked may hold it too
+        self._alive.close()
         with self._process:
             pass
-
-
-def main() -> None:
-    """Starts programs and tells of their ends, until nobody is left to ask."""
-    del sys.path[0]  # the folder of this file
-    _load()
-    wake, woken = socket.socketpair()
-    for end in (wake, woken):
-        end.setblocking(False)
-    signal.set_wakeup_fd(woken.fileno())
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    running: dict[int, int] = {}
-    with socket.socket(fileno=int(sys.argv[1])) as asked, asked.makefile("r") as lines, wake, woken:
-        while True:
-            ready, _, _ = select.select([asked, wake], [], [])
-            if wake in ready:
-                wake.recv(1 << 10)
-                _report(running)
-            if asked not in ready:
-                continue
-            _, fds, _, _ = socket.recv_fds(asked, 1, 4)
-            if not fds:
-                _end(running)
-            request = lines.readline()
-            process = os.fork()
-            if not process:
-                break
-            *streams, status = fds
-            for fd in streams:
-                os.close(fd)
-            running[process] = status
-            os.write(status, f"{process}\n".encode())
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    for fd in (*running.values(), fds.pop()):
-        os.close(fd)
-    _leave(_run(fds, json.loads(request)))
-
-
-def _run(fds: Sequence[int], request: Mapping[str, Any]) -> int:
-    """Run a program to its end and return its exit code; an exception ends this process as it would end Python."""
-    try:
-        _become(fds, **request)
-    except SystemExit as end:
-        if not isinstance(end.code, int | None):
-            raise
-        return end.code or 0
-    return 0
-
-
-def _leave(code: int) -> NoReturn:
-    """End as Python does, but leave the modules in place: to take them apart writes to every page of the memory."""
-    threading._shutdown()  # type: ignore[attr-defined]  # joins threads and pools, as Python does when it ends
-    atexit._run_exitfuncs()
-    gc.collect()  # what was left open is told of
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except (OSError, ValueError):
-        sys.exit(code)  # Python tells of it
-    os._exit(code)
-
-
-def _load() -> None:
-    import toolcrib
-
-    for name in LOADED:
-        importlib.import_module(name)
-    for module in pkgutil.walk_packages(toolcrib.__path__, "toolcrib."):
-        if LEFT_OUT.isdisjoint(module.name.split(".")):
-            importlib.import_module(module.name)
-    gc.collect()
-    gc.freeze()
-
-
-def _report(running: dict[int, int]) -> None:
-    """Tells of the programs that have ended."""
-    while running:
-        process, status = os.waitpid(-1, os.WNOHANG)
-        if not process:
-            return
-        told = running.pop(process)
-        with suppress(BrokenPipeError):
-            os.write(told, f"{os.waitstatus_to_exitcode(status)}\n".encode())
-        os.close(told)
-
-
-def _end(running: dict[int, int]) -> NoReturn:
-    for process in running:
-        with suppress(ProcessLookupError):
-            os.killpg(process, signal.SIGKILL)
-    os._exit(0)
-
-
-def _become(fds: Sequence[int], words: Sequence[str], folder: str, env: Mapping[str, str]) -> None:
-    """What `python` is with these words from its start on."""
-    os.setsid()
-    for stream, fd in enumerate(fds):
-        os.dup2(fd, stream)
-        os.close(fd)
-    os.chdir(folder)
-    os.environ.clear()
-    os.environ.update(env)
-    if env.get("PYTHONUNBUFFERED"):
-        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    sys.path[:0] = filter(None, env.get("PYTHONPATH", "").split(os.pathsep))
-    if words[0] == "-m":
-        sys.path.insert(0, str(Path.cwd()))
-        sys.argv[1:] = words[2:]
-        runpy.run_module(words[1], run_name="__main__", alter_sys=True)
-    else:
-        sys.path.insert(0, str(Path(words[0]).absolute().parent))
-        sys.argv[:] = words
-        runpy.run_path(str(Path(words[0]).absolute()), run_name="__main__")
-
-
-if __name__ == "__main__":
-    main()
+        shutil.rmtree(self._folder, ignore_errors=True)

@@ -8,7 +8,7 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import cache_from_source
 from pathlib import Path
@@ -194,27 +194,14 @@ def until(stream: IO[str] | None, text: str) -> str:
     raise AssertionError(f"{text!r} never came: {read}")
 
 
-ON_TERMINAL = """
-import fcntl, os, sys, termios
-fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-os.execv(sys.argv[1], sys.argv[1:])
-"""
-
-
 class Screen:
-    """A process on a terminal of its own: what it shows is read, keys are pressed."""
+    """The command on a terminal of its own: what it shows is read, keys are pressed."""
 
-    def __init__(self, words: list[str], folder: Path, **env: str) -> None:
+    def __init__(self, words: Sequence[str], folder: Path, **env: str) -> None:
         self._fd, inner = os.openpty()
         termios.tcsetwinsize(self._fd, (40, 100))
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", ON_TERMINAL, *words],
-            cwd=folder,
-            env=environment() | env,
-            stdin=inner,
-            stdout=inner,
-            stderr=inner,
-            start_new_session=True,
+        self._process = ready.Program(
+            ["-m", "toolcrib", *words], cwd=folder, env=environment() | env, stdin=inner, stdout=inner, stderr=inner
         )
         os.close(inner)
         self.shown = ""

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from typer.testing import CliRunner
 
-from tests.cli.project import Project, Ran, Screen, command
+from tests.cli.project import Project, Ran, Screen
 from toolcrib.cli.app import app
 
 TOOLS = '''
@@ -103,7 +103,7 @@ class Team(Project):
 
     def screen(self, *words: str) -> Screen:
         """The command on a terminal."""
-        return Screen(command(*words), self.folder)
+        return Screen(words, self.folder)
 
     def asked(self) -> str:
         """The id of the question that is open."""

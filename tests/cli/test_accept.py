@@ -2,7 +2,7 @@
 
 import json
 
-from tests.cli.project import Project, Screen, command
+from tests.cli.project import Project, Screen
 from tests.requirements import requirement
 
 FAR = """
@@ -74,15 +74,15 @@ def test_on_a_terminal_it_asks_and_no_changes_nothing(project: Project) -> None:
     server(project)
     project.run("call", "far.get")
     server(project, get="a")
-    with Screen(command("tools", "accept", "get"), project.folder) as screen:
+    with Screen(["tools", "accept", "get"], project.folder) as screen:
         screen.expect("description is now: a").expect("Accept them as they are now?").press("n\n")
         assert screen.ended() == 1
     assert changed(project) == ["far.get"]
-    with Screen(command("tools", "accept", "get"), project.folder) as screen:
+    with Screen(["tools", "accept", "get"], project.folder) as screen:
         screen.expect("Accept them as they are now?").press("y\n").expect("Accepted: far.get")
         assert screen.ended() == 0
     server(project, get="b")
-    with Screen(command("tools", "accept", "get", "--yes"), project.folder) as screen:
+    with Screen(["tools", "accept", "get", "--yes"], project.folder) as screen:
         screen.expect("Accepted: far.get")
         assert screen.ended() == 0
     assert changed(project) == []

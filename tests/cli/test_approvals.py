@@ -27,7 +27,7 @@ def ask(project: Project, cents: int = 500, session: str = "s-1", owner: str = "
 
 
 def on_screen(project: Project, *words: str, **env: str) -> Screen:
-    return Screen(command("approvals", *words), project.folder, **env)
+    return Screen(["approvals", *words], project.folder, **env)
 
 
 def editor(project: Project, *texts: str) -> dict[str, str]:

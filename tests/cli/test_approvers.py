@@ -5,7 +5,7 @@ import json
 import signal
 from typing import Any
 
-from tests.cli.project import Project, Screen, command, until
+from tests.cli.project import Project, Screen, until
 from tests.cli.test_approvals import CTRL_C, ask
 from tests.requirements import requirement
 
@@ -103,7 +103,7 @@ def test_a_watch_tells_who_has_to_agree_and_goes_on_after_one_yes(project: Proje
     first = ask(project)
     with project.start("approvals", "watch") as process:
         assert f"[0 of 2 approvals, of {WORDS}]" in until(process.stdout, first)
-    with Screen(command("approvals", "watch"), project.folder, LOGNAME="someone") as screen:
+    with Screen(["approvals", "watch"], project.folder, LOGNAME="someone") as screen:
         screen.expect(f"0 of 2 approvals, of {WORDS}").expect("Allow it?").press("y\n")
         screen.expect("1 of 2 approvals; it stays open for the others.")
         ask(project, 7, "s-2")

@@ -204,7 +204,7 @@ def test_nothing_outlives_a_cluster_that_is_killed(open_folder: Path) -> None:
 
 
 def test_a_cluster_is_drawn_on_a_terminal(open_folder: Path) -> None:
-    with Screen(command("cluster", "up", "--workers", "1", "--load", "5"), open_folder) as screen:
+    with Screen(["cluster", "up", "--workers", "1", "--load", "5"], open_folder) as screen:
         screen.expect("export TOOLCRIB_STORE=").expect("call desk.").expect("calls/s").expect("worker-1")
         screen.press("\x03").expect("worker-1 stopped").expect("postgres stopped")
         assert screen.ended() == 130

@@ -1,6 +1,7 @@
 """With `--json` standard output holds JSON and nothing else, whatever tools, modules and their processes print."""
 
 import json
+import shutil
 import signal
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -132,35 +133,38 @@ ELSEWHERE = {
 }
 
 
-@pytest.fixture
-def team(tmp_path: Path) -> Team:
-    made = Team(tmp_path, support=[calls(("loud", {})), says("There it is.")] * 3)
+class Furnished(NamedTuple):
+    """A folder in which something has happened, and what the words of a command may name of it."""
+
+    folder: Path
+    named: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def furnished(tmp_path_factory: pytest.TempPathFactory) -> Furnished:
+    """What the folder of each test is a copy of."""
+    made = Team(tmp_path_factory.mktemp("furnished"), support=[calls(("loud", {})), says("There it is.")] * 3)
     made.write("shop_tools.py", SOURCE + LOUD)
     made.write("greet.yaml", GREET)
     config = (made.folder / "crib.yaml").read_text("utf-8").replace("[shop_tools.py,", "[shop_tools.py, greet.yaml,")
     made.write("crib.yaml", config)
-    made.run("call", "find", "-a", "order=1")  # so that there is a store
     made.write("servers.json", json.dumps({"mcpServers": {"far": {"url": "http://127.0.0.1:9/mcp"}}}))
+    made.run("call", "find", "-a", "order=1")
+    waiting = made.wait_for_refund()
+    made.run("sessions", "export", waiting["session"], "exported.jsonl")
+    made.run("store", "backup", "saved.backup")
+    made.write("audit.jsonl", made.run("audit", "--json").out)
+    key = made.run("keys", "add", "bob", "--json").json["id"]
+    later = made.run("schedules", "add", waiting["session"], "find", FOUND, "--after", "12h", "--json").json["id"]
+    named = {"found": FOUND, "schedule": later, "args": '{"name":"Ada"}', "changed": '{"cents":400}', "key": key}
+    return Furnished(made.folder, named | {"session": waiting["session"], "question": waiting["question"]["id"]})
+
+
+@pytest.fixture
+def team(furnished: Furnished, tmp_path: Path) -> Team:
+    made = Team(tmp_path)
+    shutil.copytree(furnished.folder, tmp_path, dirs_exist_ok=True)
     return made
-
-
-def facts(team: Team, name: str) -> dict[str, Any]:
-    """What the words of a command may name."""
-    waiting = team.wait_for_refund()
-    team.run("sessions", "export", waiting["session"], "exported.jsonl")
-    team.run("store", "backup", "saved.backup")
-    team.write("audit.jsonl", team.run("audit", "--json").out)
-    key = team.run("keys", "add", "bob", "--json").json["id"]
-    later = team.run("schedules", "add", waiting["session"], "find", FOUND, "--after", "12h", "--json").json["id"]
-    named = {
-        "found": FOUND,
-        "schedule": later,
-        "args": '{"name":"Ada"}',
-        "changed": '{"cents":400}',
-        "number": name.replace(" ", "-"),
-        "key": key,
-    }
-    return named | {"session": waiting["session"], "question": waiting["question"]["id"]}
 
 
 def parsed(text: str) -> list[Any]:
@@ -173,10 +177,9 @@ def parsed(text: str) -> list[Any]:
 
 @requirement("project.json.1")
 @pytest.mark.parametrize("name", [name for name, said in WORDS.items() if not said.runs_on])
-def test_standard_output_holds_json_alone(team: Team, name: str) -> None:
+def test_standard_output_holds_json_alone(team: Team, furnished: Furnished, name: str) -> None:
     said = WORDS[name]
-    known = facts(team, name) if "{" in said.words or ".jsonl" in said.words or ".backup" in said.words else {}
-    words = [word.format(**known) for word in said.words.split()]
+    words = [word.format(number=name.replace(" ", "-"), **furnished.named) for word in said.words.split()]
     if name == "mcp remove":
         team.run("mcp", "add", "far", "http://127.0.0.1:9/mcp", "--no-check")
     ran = team.run(*name.split(), *words, "--json", stdin=said.stdin, code=said.code)
@@ -187,7 +190,6 @@ def test_standard_output_holds_json_alone(team: Team, name: str) -> None:
 @requirement("project.json.1")
 @pytest.mark.parametrize("name", [name for name, said in WORDS.items() if said.runs_on])
 def test_what_runs_on_tells_json_alone(team: Team, name: str) -> None:
-    team.wait_for_refund()
     with team.start(*name.split(), *WORDS[name].words.split(), "--json") as process:
         assert process.stdout is not None
         assert json.loads(process.stdout.readline())

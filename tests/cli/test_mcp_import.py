@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cli.project import Project, Screen, command
+from tests.cli.project import Project, Screen
 from toolcrib.cli.mcp_import import places, read
 
 SERVERS: dict[str, Any] = {
@@ -65,7 +65,7 @@ def test_nothing_is_added_unless_somebody_agrees(project: Project) -> None:
 @pytest.mark.parametrize(("key", "code", "count"), [("y", 0, 4), ("n", 1, 1)])
 def test_a_person_is_asked(project: Project, key: str, code: int, count: int) -> None:
     name = written(project)
-    with Screen(command("mcp", "import", name), project.folder) as screen:
+    with Screen(["mcp", "import", name], project.folder) as screen:
         screen.expect("Add them to the crib? [y]es, [n]o: ").press(f"{key}\n")
         assert screen.ended() == code
     assert len(sources(project)) == count

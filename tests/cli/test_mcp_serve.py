@@ -93,7 +93,7 @@ def test_standard_input_and_output_may_be_files(project: Project) -> None:
 
 
 def test_a_person_who_starts_it_is_told_what_it_is(project: Project) -> None:
-    with Screen(command("mcp"), project.folder) as screen:
+    with Screen(["mcp"], project.folder) as screen:
         screen.expect("`toolcrib mcp config` prints what to give to one").expect("Ctrl-D ends this")
         screen.press(PING).expect('"id":1,"error"').press("\x04")
         assert screen.ended() == 0

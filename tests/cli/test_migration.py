@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.definitions import GREET, greeting, real_tools
-from tests.cli.project import Project, Screen, command
+from tests.cli.project import Project, Screen
 from tests.requirements import requirement
 
 OLD = """\
@@ -163,7 +163,7 @@ def test_new_tools_really_run(tmp_path: Path) -> None:
 def test_the_type_is_asked_for_on_a_terminal(tmp_path: Path) -> None:
     project = greeting(tmp_path)
     assert "say --type" in project.run("tools", "new", "mine", code=2).err
-    with Screen(command("tools", "new", "mine"), project.folder) as screen:
+    with Screen(["tools", "new", "mine"], project.folder) as screen:
         screen.expect("How does it run?").press("http\n").expect("Wrote")
         assert screen.ended() == 0
     assert "type: http" in (tmp_path / ".toolcrib/tools/mine.yaml").read_text()

@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,8 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
+from tests import ready
 from tests.cli.definitions import GREET
-from tests.cli.project import ON_TERMINAL, Project, command, environment, until
+from tests.cli.project import Project, environment, until
 from tests.cli.test_serve import serving
 from tests.ready import Program
 from tests.requirements import requirement
@@ -196,19 +195,11 @@ def test_without_the_option_code_stays_as_it_was(door: Project) -> None:
 @requirement("project.reload.1")
 def test_a_server_whose_terminal_is_closed_stops(door: Project) -> None:
     fd, inner = os.openpty()
-    words = [sys.executable, "-c", ON_TERMINAL, *command("serve", "--port", "0", "--json")]
-    with subprocess.Popen(
-        words,
-        cwd=door.folder,
-        env=environment(),
-        stdin=inner,
-        stdout=subprocess.PIPE,
-        stderr=inner,
-        start_new_session=True,
-    ) as process:
+    words = ["-m", "toolcrib", "serve", "--port", "0", "--json"]
+    with ready.Program(words, cwd=door.folder, env=environment(), stdin=inner, stderr=inner) as process:
         os.close(inner)
         assert process.stdout is not None
-        assert b"ready" in process.stdout.readline()
+        assert "ready" in process.stdout.readline()
         os.close(fd)
         assert process.wait(60) == 0
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.project import Project, Screen, command, until
+from tests.cli.project import Project, Screen, until
 from tests.requirements import requirement
 from toolcrib.cli.store import without_password
 from toolcrib.store.schema import migrations
@@ -199,7 +199,7 @@ def test_nothing_is_rebuilt_under_calls_that_are_running_unless_forced(project: 
 
 def test_a_terminal_sees_the_rebuild_advance(project: Project) -> None:
     project.run("call", "find", "-a", "order=1")
-    with Screen(command("store", "rebuild"), project.folder) as screen:
+    with Screen(["store", "rebuild"], project.folder) as screen:
         screen.expect("Rebuilding").expect("nothing to rebuild")
         assert screen.ended() == 0
 

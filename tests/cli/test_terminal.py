@@ -2,13 +2,13 @@
 
 import pytest
 
-from tests.cli.project import Project, Screen, command
+from tests.cli.project import Project, Screen
 
 CTRL_C, CTRL_D = "\x03", "\x04"
 
 
 def on_screen(project: Project, *words: str) -> Screen:
-    return Screen(command(*words), project.folder)
+    return Screen(words, project.folder)
 
 
 def refund(project: Project) -> Screen:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.definitions import GREET, greeting, real_tools, served
-from tests.cli.project import Project, Screen, command
+from tests.cli.project import Project, Screen
 from tests.requirements import requirement
 from tests.shared import RECORDINGS
 
@@ -184,7 +184,7 @@ def test_a_call_is_kept_in_the_store_of_the_crib_under_its_policy(tmp_path: Path
 def test_a_call_asks_the_person_at_the_terminal(tmp_path: Path) -> None:
     project = greeting(tmp_path)
     project.run("tools", "call", "greet.hello", "--args", '{"name": "Ada"}', *ROOT, code=3)
-    words = command("tools", "call", "greet.hello", "--args", '{"name": "Ada"}', *ROOT)
+    words = ["tools", "call", "greet.hello", "--args", '{"name": "Ada"}', *ROOT]
     with Screen(words, project.folder) as screen:
         screen.expect("Allow it?").press("y\n").expect("hello Ada")
         assert screen.ended() == 0

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.project import Screen, command, environment
+from tests import ready
+from tests.cli.project import Screen, environment
 from tests.requirements import requirement
 
 EVIL = '''
@@ -43,7 +44,7 @@ def ran(folder: Path) -> bool:
 def at_terminal(folder: Path, answer: str | None, *words: str, **env: str) -> int:
     """The exit code of a command at a terminal; without an answer none is asked for."""
     state = {"XDG_STATE_HOME": str(folder.parent / "state"), "TOOLCRIB_TRUST": "", **env}
-    with Screen(command(*(words or ("tools", "list"))), folder, **state) as screen:
+    with Screen(words or ("tools", "list"), folder, **state) as screen:
         if answer is not None:
             screen.expect("sources: evil").expect("[y/N]").press(f"{answer}\n")
         code = screen.ended()
@@ -54,10 +55,7 @@ def at_terminal(folder: Path, answer: str | None, *words: str, **env: str) -> in
 def in_script(folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
     """A command without a terminal."""
     given = environment() | {"XDG_STATE_HOME": str(folder.parent / "state"), "TOOLCRIB_TRUST": "", **env}
-    argv = command("tools", "list")
-    return subprocess.run(
-        argv, check=False, cwd=folder, env=given, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120
-    )
+    return ready.run("-m", "toolcrib", "tools", "list", folder=folder, env=given)
 
 
 @requirement("security.trust.1")
