@@ -6,6 +6,8 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Generator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -59,7 +61,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Guard(), "kinds")
 
 
-def pytest_collection_finish() -> None:
-    """Leave the 400,000 objects of the collection alone: tests look for what they left behind by `gc.collect`."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Leave the 400,000 objects of the collection alone, also later: tests look for what they left by `gc.collect`."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()

@@ -192,7 +192,7 @@ def _become(words: Sequence[str], folder: str, env: Mapping[str, str]) -> None:
         sys.path.insert(0, "")
         sys.argv[:] = ["-c", *words[2:]]
         sys.modules["__main__"] = main = ModuleType("__main__")
-        exec(words[1], vars(main))  # noqa: S102 - it is what is asked for
+        exec(words[1], vars(main))
     else:
         sys.path.insert(0, str(Path(words[0]).absolute().parent))
         sys.argv[:] = words

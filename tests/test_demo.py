@@ -12,7 +12,8 @@ from urllib.request import HTTPCookieProcessor, build_opener, install_opener, ur
 
 import pytest
 
-from tests.cli.project import Screen, command, environment
+from tests import ready
+from tests.cli.project import Screen, environment
 from tests.requirements import requirement
 from toolcrib.agent import CompletionRequest, Message
 from toolcrib.agent.models import ModelCall, Text
@@ -30,13 +31,11 @@ class Toured(NamedTuple):
 
 
 def words(folder: Path) -> list[str]:
-    return [sys.executable, "-W", "error", "-m", "toolcrib", "demo", "--tour", "--folder", str(folder)]
+    return ["demo", "--tour", "--folder", str(folder)]
 
 
 def take_tour(folder: Path) -> Toured:
-    done = subprocess.run(
-        words(folder), env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-    )
+    done = ready.run("-m", "toolcrib", *words(folder), env=environment())
     assert (done.returncode, done.stderr) == (0, "")
     return Toured(folder, done.stdout)
 
@@ -87,7 +86,7 @@ def test_what_the_tour_recommends_works(tour: Toured) -> None:
     assert len(recommended) == 7
     env = environment() | {"TOOLCRIB_DEMO": str(tour.folder), "TOOLCRIB_CRIB": "toolcrib.demo:crib"}
     for line in recommended[:-1]:  # the last one follows a session until somebody stops it
-        done = subprocess.run(command(*line), env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        done = ready.run("-m", "toolcrib", *line, env=env)
         assert done.returncode == (3 if line[:2] == ["call", "desk.refund"] else 0), done
 
 
@@ -103,7 +102,7 @@ def test_a_person_decides_about_the_refund(tmp_path: Path) -> None:
 @requirement("adoption.demo.1")
 @pytest.mark.process
 def test_the_desk_is_served_with_its_console_and_a_days_work(tmp_path: Path) -> None:
-    argv = [sys.executable, "-W", "error", "-m", "toolcrib", "demo", "--folder", str(tmp_path), "--port"]
+    argv = ["-m", "toolcrib", "demo", "--folder", str(tmp_path), "--port"]
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         desk_is_served([*argv, port], says=f"Somebody has port {port}: this is another.")
@@ -112,7 +111,7 @@ def test_the_desk_is_served_with_its_console_and_a_days_work(tmp_path: Path) -> 
 
 def desk_is_served(argv: list[str], says: str) -> None:
     """Looks at the served desk as a browser does, and stops it."""
-    with subprocess.Popen(argv, env=environment(), stdout=subprocess.PIPE, text=True) as process:
+    with ready.Program(argv, env=environment()) as process:
         assert process.stdout is not None
         try:
             told = []
