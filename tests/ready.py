@@ -9,6 +9,7 @@ import atexit
 import functools
 import os
 import select
+import shlex
 import shutil
 import signal
 import socket
@@ -174,6 +175,11 @@ def command(*words: str) -> list[str]:
     return [sys.executable, "-I", "-S", PROGRAM, _loaded().place, *words]
 
 
+def path() -> str:
+    """The `PATH` on which a shell finds such a `toolcrib` before any other, and the programs of our environment."""
+    return os.pathsep.join((_loaded().folder, str(Path(sys.executable).parent), os.environ["PATH"]))
+
+
 @functools.cache
 def _loaded() -> "_Loaded":
     return _Loaded()
@@ -183,8 +189,12 @@ class _Loaded:
     """The process, which ends with ours at the latest, and all programs with it."""
 
     def __init__(self) -> None:
-        self._folder = tempfile.mkdtemp(prefix="toolcrib-ready-")
-        self.place = f"{self._folder}/programs"
+        self.folder = tempfile.mkdtemp(prefix="toolcrib-ready-")
+        self.place = f"{self.folder}/socket"
+        shell = Path(self.folder, "toolcrib")
+        words = shlex.join([sys.executable, "-I", "-S", PROGRAM, self.place, "-m", "toolcrib"])
+        shell.write_text(f'#!/bin/sh\nexec {words} "$@"\n', "utf-8")
+        shell.chmod(0o700)
         self._alive, theirs = socket.socketpair()
         with theirs, socket.socket(socket.AF_UNIX) as asked:
             asked.bind(self.place)
@@ -206,4 +216,4 @@ class _Loaded:
         self._alive.close()
         with self._process:
             pass
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)

@@ -3,12 +3,12 @@
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests import ready
 from tests.requirements import requirement
 from tests.shared import ROOT
 
@@ -33,8 +33,7 @@ def test_an_example_prints_what_its_readme_shows(folder: Path, tmp_path: Path) -
     place = shutil.copytree(folder, tmp_path / folder.name, ignore=shutil.ignore_patterns("__pycache__", "*.db*"))
     env = {name: value for name, value in os.environ.items() if name not in ("TOOLCRIB_STORE", "TOOLCRIB_ENGINE")}
     env |= {"PATH": f"{Path(sys.executable).parent}:{env['PATH']}", "TOOLCRIB_TRUST": "1"}
-    argv = [sys.executable, "-W", "error", "main.py"]
-    done = subprocess.run(argv, cwd=place, env=env, capture_output=True, text=True, check=False)
+    done = ready.run("main.py", folder=place, env=env)
     if done.returncode == NO_SERVER:
         pytest.skip(done.stderr)
     [shown] = re.findall(r"^```text\n(.*?)^```$", (folder / "README.md").read_text("utf-8"), re.DOTALL | re.MULTILINE)

@@ -4,12 +4,12 @@ import asyncio
 import json
 import os
 import re
-import sys
 from pathlib import Path
 
 import httpx
 import pytest
 
+from tests import ready
 from tests.accounts.place import KEY
 from tests.accounts.service import Service
 from tests.requirements import requirement
@@ -49,7 +49,7 @@ async def start(folder: Path, *words: str) -> asyncio.subprocess.Process:
     env = {**os.environ, "TOOLCRIB_TRUST": "1"}
     pipe = asyncio.subprocess.PIPE
     return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "toolcrib", *words, cwd=folder, env=env, stdin=pipe, stdout=pipe, stderr=pipe
+        *ready.command("-m", "toolcrib", *words), cwd=folder, env=env, stdin=pipe, stdout=pipe, stderr=pipe
     )
 
 

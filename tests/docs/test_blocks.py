@@ -202,7 +202,7 @@ def test_a_dialogue_on_a_page_goes_as_it_is_shown(page: str, tmp_path: Path) -> 
     if (folder := PLAYED[page]) is not None:
         shutil.copytree(ROOT / folder, tmp_path, dirs_exist_ok=True)
     env = os.environ | {"HOME": str(tmp_path / "home"), "LOGNAME": "ada", "TERM": "dumb", "TOOLCRIB_TRUST": "1"}
-    env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"
+    env["PATH"] = ready.path()
     dialogues = [
         part for block in blocks("console") if block.page == ROOT / page for part in DIALOGUE.findall(block.text)
     ]

@@ -4,12 +4,12 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
+from tests import ready
 from tests.docs.test_reference import rows
 from tests.requirements import requirement
 from tests.shared import ROOT
@@ -71,18 +71,9 @@ def typed(line: str, folder: Path) -> str:
     """What a command prints, on both streams; places of this machine are left out."""
     env = {**os.environ, "HOME": str(folder / "home"), "NO_COLOR": "1", "COLUMNS": "200"}
     env.pop("XDG_CONFIG_HOME", None)
-    command = [sys.executable, "-m", *shlex.split(line)]
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env=env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    return done.stdout.replace(f"{folder}/", "")
+    with ready.Program(["-m", *shlex.split(line)], cwd=folder, env=env, stderr=subprocess.STDOUT) as program:
+        printed, _ = program.communicate(60)
+    return printed.replace(f"{folder}/", "")
 
 
 @requirement("yaml.ship.1")

@@ -5,7 +5,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests import ready
 from tests.cli.project import Project
 from tests.cli.test_serve import serving
 from tests.docs.test_blocks import Block, blocks
@@ -121,12 +121,11 @@ class Reader(Project):
         return line.replace("curl -s ", "curl -sS --fail-with-body ").replace("crib -N", "crib -N --max-time 2")
 
     def _run(self, line: str) -> Ran:
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        env = os.environ | {"HOME": str(self.folder / "home"), "LOGNAME": "ada", "PATH": path, "TOOLCRIB_TRUST": "1"}
+        own = {"HOME": str(self.folder / "home"), "LOGNAME": "ada", "PATH": ready.path(), "TOOLCRIB_TRUST": "1"}
         done = subprocess.run(
             ["bash", "-c", self._before + self._with_own(line)],
             cwd=self.folder,
-            env=env,
+            env=os.environ | own,
             capture_output=True,
             text=True,
             timeout=120,

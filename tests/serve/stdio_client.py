@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from tests import ready
 from tests.serve.place import META, VERSION
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +56,7 @@ class Pipes:
 async def started() -> AsyncIterator[Pipes]:
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", PROGRAM, stdin=pipe, stdout=pipe, stderr=pipe, cwd=ROOT, limit=1 << 22
+        *ready.command("-c", PROGRAM), stdin=pipe, stdout=pipe, stderr=pipe, cwd=ROOT, limit=1 << 22
     )
     try:
         yield Pipes(process)

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from tests import ready
 from toolcrib import Crib, Session
 from toolcrib.sources.mcp import Mcp
 
@@ -26,7 +27,7 @@ def raw(era: str = "legacy", **more: Any) -> Mcp:
 def kit(**more: Any) -> Mcp:
     """The server that is made with the SDK, which is waited for: on a busy machine it takes long to start."""
     settings = {"name": "kit", "required": True, "start_s": 120, **more}
-    return Mcp(sys.executable, str(PEERS / "kit.py"), "stdio", **settings)
+    return Mcp(*ready.command(str(PEERS / "kit.py"), "stdio"), **settings)
 
 
 def free_port() -> int:
@@ -39,23 +40,19 @@ def free_port() -> int:
 async def served(kind: str, port: int = 0) -> AsyncIterator[int]:
     """The server that is made with the SDK, at a port of this machine."""
     port = port or free_port()
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, str(PEERS / "kit.py"), kind, str(port), stderr=asyncio.subprocess.PIPE
-    )
-    assert process.stderr is not None
-    drain = None
-    try:
-        async with asyncio.timeout(120):
-            while b"Uvicorn running" not in await process.stderr.readline():
-                assert process.returncode is None
-        drain = asyncio.create_task(process.stderr.read())
-        yield port
-    finally:
-        if process.returncode is None:
+    with ready.Program([str(PEERS / "kit.py"), kind, str(port)], stderr=asyncio.subprocess.PIPE) as process:
+        assert process.stderr is not None
+        drain = None
+        try:
+            async with asyncio.timeout(120):
+                while "Uvicorn running" not in await asyncio.to_thread(process.stderr.readline):
+                    assert process.poll() is None
+            drain = asyncio.create_task(asyncio.to_thread(process.stderr.read))
+            yield port
+        finally:
             process.kill()
-        await process.wait()
-        if drain is not None:
-            await drain
+            if drain is not None:
+                await drain
 
 
 @asynccontextmanager

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests import ready
 from tests.requirements import requirement
 from tests.sources.mcp.place import asked, code, message
 from toolcrib import Crib
@@ -42,7 +42,8 @@ class Shop:
 
     def crib(self, pin: str | None) -> Crib:
         policy: dict[str, Any] = {"rules": [{"allow": "shop.price"}], **({} if pin is None else {"pin": pin})}
-        source = Mcp(sys.executable, str(self._program), str(self._words), name="shop", required=True)
+        program = ready.command(str(self._program), str(self._words))
+        source = Mcp(*program, name="shop", required=True)
         return Crib([source], policy=policy, store=self.store)
 
 
