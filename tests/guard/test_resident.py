@@ -119,7 +119,7 @@ def test_the_way_to_it_imports_no_library(tmp_path: Path) -> None:
             "import sys; sys.argv = ['toolcrib', 'guard', 'claude-code', '--crib', sys.argv[1]]\n"
             "from toolcrib.cli import main\n"
             "try: main()\n"
-            "except SystemExit: print(sorted(set(sys.modules) & {'asyncio', 'typer', 'pydantic', 'msgspec', 'json'}))"
+            "except SystemExit: print(sorted(set(sys.modules) & {'asyncio', 'typer', 'pydantic', 'msgspec', 'json', 'socket', 'enum'}))"
         )
         data = json.dumps(guarded.claude_data("PreToolUse", "Bash", command="git status"))
         done = subprocess.run(
