@@ -116,14 +116,25 @@ def test_the_way_to_it_imports_no_library(tmp_path: Path) -> None:
     guarded = Guarded(tmp_path, resident=True)
     with resident(guarded):
         code = (
-            "import sys; sys.argv = ['toolcrib', 'guard', 'claude-code', '--crib', sys.argv[1]]\n"
+            "import sys; _, crib, *heavy = sys.argv; sys.argv = ['toolcrib', 'guard', 'claude-code', '--crib', crib]\n"
             "from toolcrib.cli import main\n"
             "try: main()\n"
-            "except SystemExit: print(sorted(set(sys.modules) & {'asyncio', 'typer', 'pydantic', 'msgspec', 'json', 'socket', 'enum'}))"
+            "except SystemExit: print(sorted(set(sys.modules).intersection(heavy)))"
         )
         data = json.dumps(guarded.claude_data("PreToolUse", "Bash", command="git status"))
         done = subprocess.run(
-            [sys.executable, "-c", code, str(guarded.crib)],
+            [
+                sys.executable,
+                "-c",
+                code,
+                str(guarded.crib),
+                "asyncio",
+                "typer",
+                "pydantic",
+                "msgspec",
+                "json",
+                "socket",
+            ],
             input=data,
             capture_output=True,
             text=True,
