@@ -121,10 +121,12 @@ async def statistics(store: Store, where: StatsFilter, sources: Mapping[str, str
     uncounted = await store.roll_up()
     step, since, until = steps(max(where.since, where.until - LONGEST_S), where.until, where.minutes_since)
     wanted = TallyFilter(since, until, step, "tool", where.owner, where.agent, where.tools)
-    tallies = _with_code(await store.tallies(wanted), where.code)
     count = (until - since) // step
-    by: By | None = where.by if where.by == "agent" or where.by == "owner" else None
-    named = tallies if by is None else _with_code(await store.tallies(wanted._replace(by=by)), where.code)
+    by: By = where.by if where.by == "agent" or where.by == "owner" else "tool"
+    named = _with_code(await store.tallies(wanted._replace(by=by)), where.code)
+    # Of some tools alone there are no models to tell apart, and the tallies are read once.
+    once = by == "tool" or where.tools is not None
+    tallies = named if once else _with_code(await store.tallies(wanted), where.code)
     points = _points(tallies, since, step, count)
     total = _RunningTotal()
     for point in points:
@@ -137,7 +139,7 @@ async def statistics(store: Store, where: StatsFilter, sources: Mapping[str, str
         total=CallNumbers(**total.numbers()),
         points=[NumbersAt(at=since + n * step, **point.numbers()) for n, point in enumerate(points)],
         groups=_groups(named, where.by, sources, (since, step, count)),
-        models=_models(tallies),
+        models=[] if where.tools is not None else _models(tallies),
         uncounted=uncounted,
     )
 
