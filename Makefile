@@ -62,7 +62,7 @@ dist: $(INSTALLED) ## Build wheel and sdist into dist/, and check what they hold
 	@ls -l dist
 
 site: $(INSTALLED) ## Build the documentation into site/
-	$(BIN)/python -m mkdocs build --strict --quiet --config-file website/mkdocs.yml
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --config-file website/mkdocs.yml
 
 generate: $(INSTALLED) ## Write what is generated from the types of events: a page of the reference, types of the console
 	$(BIN)/python -m tests.events.generate

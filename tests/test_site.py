@@ -1,5 +1,6 @@
 """The documentation as a site: it is built without a warning, asks no other host, and has what programs read."""
 
+import json
 import re
 import subprocess
 import sys
@@ -50,6 +51,14 @@ def test_every_public_name_is_described(site: Path) -> None:
     page = (site / "reference/api.html").read_text("utf-8")
     assert [name for name in nonempty(toolcrib.__all__) if f'id="toolcrib.{name}"' not in page] == []
     assert (site / "search/search_index.json").is_file()
+
+
+@requirement("adoption.site.1")
+@pytest.mark.process
+def test_a_search_finds_how_something_is_done_before_why_it_was_decided(site: Path) -> None:
+    index = json.loads((site / "search/search_index.json").read_text("utf-8"))
+    boosts = {entry["location"].partition("#")[0]: entry.get("boost", 1) for entry in index["docs"]}
+    assert boosts["howto/approve-and-audit.html"] > boosts["reference/cli.html"] > boosts["decisions.html"]
 
 
 def test_the_menu_has_every_page_that_stands_alone() -> None:

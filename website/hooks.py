@@ -14,6 +14,8 @@ ROOT = Path(__file__).resolve().parents[1]
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!\w+:|#)([^)\s]+)\)")
 ICON = "src/toolcrib/console/page/icon.svg"
 API = "reference/api.md"
+LATER = {"decisions.md": 0.2, "score.md": 0.3, "glossary.md": 0.5, "benchmarks.md": 0.5}
+"""Pages that mention everything: in a search they come after those that say how something is done."""
 HEAD = "# Python interface\n\nEvery name that `toolcrib` offers, from its docstrings.\n\n"
 _pages: list[tuple[str, str, str]] = []
 
@@ -52,6 +54,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Keep links within the site: one to a file of the repository becomes its name."""
     folder = PurePosixPath(page.file.src_uri).parent
+    page.meta["search"] = {"boost": LATER.get(page.file.src_uri, 2 if str(folder) == "howto" else 1)}
 
     def inside(link: re.Match[str]) -> str:
         target = link[2].partition("#")[0]

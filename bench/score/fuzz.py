@@ -60,8 +60,7 @@ def score(report: dict[str, Any]) -> Score:
     note = (
         f"schemathesis {report['schemathesis_version']}, all its checks and phases, with a token; operations whose "
         'answers never end are left out. "Schema-valid request rejected" are answers of 400 with what is wrong, for '
-        "reasons that the description does not say. "
-        "An answer of 503 from a source says that its server cannot be reached."
+        "reasons that the description does not say."
     )
     return Score(NAME, rows, tuple(failed), note)
 
