@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!\w+:|#)([^)\s]+)\)")
 ICON = "src/toolcrib/console/page/icon.svg"
 API = "reference/api.md"
-LATER = {"decisions.md": 0.2, "score.md": 0.3, "glossary.md": 0.5, "benchmarks.md": 0.5}
+LATER = {"decisions.md": 0.01, "score.md": 0.01, "glossary.md": 0.1, "benchmarks.md": 0.1}
 """Pages that mention everything: in a search they come after those that say how something is done."""
 HEAD = "# Python interface\n\nEvery name that `toolcrib` offers, from its docstrings.\n\n"
 _pages: list[tuple[str, str, str]] = []
