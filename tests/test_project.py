@@ -24,24 +24,21 @@ HEAVY = ["asyncpg", "httpx", "jsonschema_rs", "nats", "rich", "typer", "yaml"]
 
 VAGUE = {"said", "given", "found", "asked", "told"}
 VAGUE_LEFT = {
-    "agent": 1,  # a field of the requests to models
     "events": 6,  # fields of recorded events
-    "origins": 5,
-    "policy": 9,
 }
 """How many variables and parameters of each part still have a name that fits any value; it only goes down."""
 
 MOST_LINES = 500
 LONG_MODULES = {
-    "_call/admission.py": 522,
+    "_call/admission.py": 520,
     "_call/lifecycle.py": 502,
     "_call/live_call.py": 503,
-    "_call/pipeline.py": 507,
+    "_call/pipeline.py": 506,
     "agent/loop.py": 511,
     "cli/config/model.py": 564,
     "crib.py": 544,
     "policy/shell/grammar.py": 509,
-    "session.py": 787,
+    "session.py": 785,
     "store/__init__.py": 572,
     "store/memory.py": 687,
     "store/postgres/group_commit.py": 510,
@@ -247,8 +244,8 @@ def test_a_name_says_what_its_value_is() -> None:
     assert {part: count for part, count in counts.items() if count > VAGUE_LEFT.get(part, 0)} == {}
 
 
-def test_what_a_store_a_guard_a_policy_or_a_source_can_do_stands_in_its_class() -> None:
-    asking = re.compile(r"\b(?:getattr|hasattr)\((?:\w+\.)*_?(?:store|guard|policy|source)(?:\(\))?, ")
+def test_what_a_part_can_do_stands_in_its_class() -> None:
+    asking = re.compile(r"\b(?:getattr|hasattr)\((?:\w+\.)*_?(?:store|guard|policy|source|session|agents)(?:\(\))?, ")
     assert asking.search('hasattr(self._store(), "nodes")')
     assert [str(path.relative_to(ROOT)) for path in modules() if asking.search(path.read_text("utf-8"))] == []
 

@@ -293,20 +293,6 @@ class Result(ResultExtras, eq=False):
         return self.failure is None
 
     @property
-    def is_bare(self) -> bool:
-        """True if it has data and nothing else."""
-        return not (
-            self.failure
-            or self.content
-            or self.metadata
-            or self.changes
-            or self.handover
-            or self.effects
-            or self.schedules
-            or self.message is not None
-        )
-
-    @property
     def json(self) -> bytes:
         """The JSON text of the data."""
         if self.encoded is None:

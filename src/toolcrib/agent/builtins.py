@@ -75,11 +75,6 @@ def all_tools() -> list[Tool]:
     return [_known[name] for name in names()]
 
 
-def is_builtin(name: str) -> bool:
-    """True if there is a built-in tool of that name or id."""
-    return get(name) is not None
-
-
 def definitions() -> list[dict[str, Any]]:
     """What each is called, says of itself and takes."""
     return [{"name": one.name, "description": one.description, "input_schema": one.input_schema} for one in all_tools()]

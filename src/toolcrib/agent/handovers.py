@@ -26,7 +26,7 @@ def checked(scope: RunScope, to: str, reason: str | None, message: str | None) -
     Raises:
         ToolFailure: `not_found` or `denied`, in the words that the model reads.
     """
-    if any(note.transferred for note in scope.now.notes):
+    if any(note.transfer is not None for note in scope.now.notes):
         return Result(dict(SKIPPED))
     gate(scope, to)
     data = {"status": "transferred", "to": to, "reason": reason}
@@ -59,7 +59,7 @@ def gated(scope: RunScope, result: Result) -> Result:
     handover = result.handover
     if handover is None or result.failure is not None:
         return result
-    if any(note.transferred for note in scope.now.notes):
+    if any(note.transfer is not None for note in scope.now.notes):
         return result.but(handover=None)
     try:
         gate(scope, str(getattr(handover, "to", "")))  # a tool may return whatever it likes

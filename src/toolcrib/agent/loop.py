@@ -45,7 +45,7 @@ from toolcrib.events import (
 from toolcrib.schema.redaction import SHORTEST, suspect
 from toolcrib.store import Row
 from toolcrib.tool import Tool
-from toolcrib.types import By
+from toolcrib.types import By, Handover
 
 if TYPE_CHECKING:
     from toolcrib.agent.driver import Driver
@@ -373,35 +373,33 @@ class Loop:
     async def _steered(self, agent: Agent, turn: TurnFinished) -> None:
         """A tool has handed the conversation over, or ended the run with an answer."""
         run = self.run
-        transfer = next((note for note in run.notes if note.transferred), None)
+        note = next((note for note in run.notes if note.transfer is not None), None)
+        transfer = None if note is None else note.transfer
         if transfer is not None and (refused := self._refused(transfer)) is not None:
             await self._write(MessageAdded(role="note", content=harmless(refused), run=run.id), turn)
             return
         results = [note.result for note in run.notes if note.result is not None]
         finish = next((one.metadata["finish"] for one in results if "finish" in one.metadata), None)
-        if transfer is None or finish is not None:
+        if note is None or transfer is None or finish is not None:
             await self._end("answered", turn, answer=None if finish is None else finish["answer"])
             return
         stop = stopped(agent.stop, run.course_now(self.log.clock.now()))
-        handed = await self._handed(agent, transfer)
+        handed = await self._handed(agent, note.id, transfer)
         if stop is None:
             await self._write(*handed, turn)
         else:
             await self._end("stopped", *handed, turn, code=stop[0], detail=stop[1])
 
-    def _refused(self, note: CallNote) -> str | None:
+    def _refused(self, handover: Handover) -> str | None:
         """Why a handover that the log holds may not be; whoever ran the tool may not have looked."""
-        assert note.result is not None
-        handover = note.result.handover
         try:
-            handovers.gate(self.driver.scope(self.run, self.run.agent), "" if handover is None else str(handover.to))
+            handovers.gate(self.driver.scope(self.run, self.run.agent), str(handover.to))
         except ToolFailure as error:
             return error.message
         return None
 
-    async def _handed(self, agent: Agent, note: CallNote) -> list[EventData]:
-        assert note.result is not None and note.result.handover is not None
-        scope, handover = self.driver.scope(self.run, self.run.agent), note.result.handover
+    async def _handed(self, agent: Agent, call: str, handover: Handover) -> list[EventData]:
+        scope = self.driver.scope(self.run, self.run.agent)
         summary, request = None, None
         if handovers.policy_of(scope.agent, handover.to) == "summary":
             text = await self._summary(agent)
@@ -409,7 +407,7 @@ class Loop:
             summary = text or "Nobody could summarise what was said before."
             summary = context_window.with_placeholders(summary, self.run.line.view)
         requests = self._since(int(summary is not None))
-        handed = handovers.event(scope, handover, note.id, summary, requests)
+        handed = handovers.event(scope, handover, call, summary, requests)
         return [msgspec.structs.replace(handed, request=request)]
 
     async def _summary(self, agent: Agent, view: Sequence[TranscriptItem] | None = None) -> str | None:

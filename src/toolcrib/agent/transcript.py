@@ -14,7 +14,7 @@ from toolcrib.interop import aomi
 from toolcrib.media import Media
 from toolcrib.session import queued
 from toolcrib.tool import canonical
-from toolcrib.types import Result
+from toolcrib.types import Handover, Result
 
 CONTINUE = "Continue the task"
 GO_ON = "Continue exactly where you stopped."
@@ -79,14 +79,14 @@ class CallNote:
         return self.result is not None or self.background
 
     @property
-    def transferred(self) -> bool:
-        """True if it handed the conversation over."""
-        return self.result is not None and self.result.handover is not None and self.result.failure is None
+    def transfer(self) -> Handover | None:
+        """Whom it handed the conversation over to; None where it did not."""
+        return None if self.result is None or self.result.failure is not None else self.result.handover
 
     @property
     def steers(self) -> bool:
         """True if it handed the conversation over, or ended its run."""
-        return self.transferred or (self.result is not None and "finish" in self.result.metadata)
+        return self.transfer is not None or (self.result is not None and "finish" in self.result.metadata)
 
     @property
     def text(self) -> str | None:
@@ -203,7 +203,7 @@ def size(view: Iterable[TranscriptItem]) -> int:
 def _tokens(item: TranscriptItem) -> int:
     letters, parts = len(item.text), item.parts
     for note in item.calls:
-        if not note.transferred:
+        if note.transfer is None:
             letters += len(note.args) + len(note.text or "")
             parts += note.parts
     return letters // 4 + sum(_FILE_TOKENS + _file_tokens(part) for part in parts if isinstance(part, Media))
@@ -262,7 +262,7 @@ def _reply(item: TranscriptItem, used: set[str], unfinished: set[str], orphans: 
     calls: list[ModelCall] = []
     results: list[Message] = []
     for note in item.calls:
-        if note.transferred:
+        if note.transfer is not None:
             continue
         shown = note.provider_id if note.provider_id and note.provider_id not in used else note.id
         used.add(shown)

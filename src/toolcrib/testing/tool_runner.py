@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from toolcrib._call.call_facts import NOBODY
@@ -79,22 +79,20 @@ async def _body(tool: Tool, ctx: RecordingContext, values: Mapping[str, Any]) ->
     if tool.mode == "async":
         return await tool.run(ctx, values)
     if tool.mode == "stream":
-        return await _drain(tool, ctx, values)
-    return await asyncio.to_thread(_in_thread, tool, in_thread(ctx), values)
+        return await _drain(tool.run(ctx, values), ctx)
+    return await asyncio.to_thread(_in_thread, tool.run, tool.mode == "thread_stream", in_thread(ctx), values)
 
 
-async def _drain(tool: Tool, ctx: RecordingContext, values: Mapping[str, Any]) -> Any:
-    assert tool.run is not None
+async def _drain(pieces: AsyncIterator[Any], ctx: RecordingContext) -> Any:
     last: Any = None
-    async for last in tool.run(ctx, values):
+    async for last in pieces:
         ctx._host.told("output", {"value": last})
     return last
 
 
-def _in_thread(tool: Tool, ctx: RecordingContext, values: Mapping[str, Any]) -> Any:
-    assert tool.run is not None
-    result = tool.run(ctx, values)
-    if tool.mode != "thread_stream":
+def _in_thread(run: Callable[..., Any], streams: bool, ctx: RecordingContext, values: Mapping[str, Any]) -> Any:
+    result = run(ctx, values)
+    if not streams:
         return result
     last: Any = None
     for last in result:

@@ -124,21 +124,11 @@ class Api:
                 raise ApiError("denied", "This server takes no keys", "leave the header Authorization out")
             principal = UNKNOWN
         else:
-            principal = await self._known(headers)
+            principal = await _known(self.guard, headers)
         assert route.right is not None
         if not principal.may(route.right):
             raise ApiError("denied", f"This needs the scope '{route.right}'", "use a key that has it")
         return principal
-
-    async def _known(self, headers: Headers) -> Principal:
-        """Who the guard says it is. A key that nobody knows is not the same as none: to try another may help."""
-        assert self.guard is not None
-        try:
-            return await self.guard.admit(headers)
-        except NotAdmitted as error:
-            if error.status == 401 and (bearer(headers) or "").startswith(KEY):
-                raise NotAdmitted(403, error.message, error.challenge, error.hint) from None
-            raise
 
     async def quiet(self) -> None:
         """Ends all streams, for their readers to come back elsewhere."""
@@ -150,3 +140,13 @@ class Api:
         """Lets go of everything."""
         await self.quiet()
         self.sessions.close()
+
+
+async def _known(guard: Guard, headers: Headers) -> Principal:
+    """Who the guard says it is. A key that nobody knows is not the same as none: to try another may help."""
+    try:
+        return await guard.admit(headers)
+    except NotAdmitted as error:
+        if error.status == 401 and (bearer(headers) or "").startswith(KEY):
+            raise NotAdmitted(403, error.message, error.challenge, error.hint) from None
+        raise
