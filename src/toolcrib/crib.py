@@ -214,9 +214,9 @@ class Crib:
     async def _begin(self) -> None:
         await self.registry.start(self.pipeline.aside, self.patience, at_once=self.at_once)
         self.warnings = await announce(self)
-        self.store.own_changed = self._changed_elsewhere
+        self.store.own_changed = self._session_table.changed_elsewhere
         if isinstance(self.store, SharedStore):
-            self.store.in_use = lambda session: self._at_hand(session) is not None
+            self.store.in_use = lambda session: self._session_table.at_hand(session) is not None
         if self.pipeline.engine is None:
             await take_up_lost(self)
         else:
@@ -406,34 +406,10 @@ class Crib:
             self.agents.news(session)
         return session
 
-    async def _attached(self, id: str) -> Session | None:
-        """Return the session of that id: the open one, else one restored from its log."""
-        return await self._session_table.attached(id)
-
-    def _at_hand(self, id: str) -> Session | None:
-        """Return the session of that id if it is in memory."""
-        return self._session_table.at_hand(id)
-
     def _let_go(self, id: str) -> None:
         """The session of that id is not in the store any more."""
-        if (left := self._at_hand(id)) is not None:
+        if (left := self._session_table.at_hand(id)) is not None:
             self._session_table.forget(left)
-
-    async def _attach(self, row: SessionRow) -> Session:
-        """Return the session of that row, from memory or else restored from its log."""
-        return await self._session_table.attach(row)
-
-    async def _refresh(self, session: Session, revision: int) -> None:
-        """Apply what other processes did to a session since the last look."""
-        await self._session_table.refresh(session, revision)
-
-    async def _renew(self, session: Session) -> None:
-        """Apply what other processes did to a session and its state, up to now."""
-        await self._session_table.renew(session)
-
-    def _changed_elsewhere(self, id: str) -> None:
-        """Note that another node changed a session itself, its namespaces for example; "" stands for any session."""
-        self._session_table.changed_elsewhere(id)
 
     async def sessions(
         self, owner: str | None = None, *, limit: int = 100, before: SessionRow | None = None
@@ -474,7 +450,7 @@ class Crib:
         Raises:
             Refused: `not_found`; `conflict`, calls run in it.
         """
-        session = await self._attached(id)
+        session = await self._session_table.attached(id)
         if force and session is not None and session.owner != OWNER:
             await session.interrupt(background=True)
         await self.store.flush()
@@ -503,10 +479,10 @@ class Crib:
         Raises:
             Refused: `not_found`, there is no such session; or what `Session.schedule` refuses.
         """
-        attached = None if session.startswith(f"{OWNER}.") else await self._attached(session)
+        attached = None if session.startswith(f"{OWNER}.") else await self._session_table.attached(session)
         if attached is None:
             raise Refused("not_found", f"There is no session '{session}'")
-        await self._renew(attached)
+        await self._session_table.renew(attached)
         return await attached.schedule(tool, args, **times)
 
     async def schedules(self, owner: str | None = None) -> list[ScheduleEntry]:
@@ -520,7 +496,7 @@ class Crib:
             Refused: `not_found`.
         """
         row = await self.store.call(id)
-        session = None if row is None else await self._attached(row.session)
+        session = None if row is None else await self._session_table.attached(row.session)
         if session is None:
             raise Refused("not_found", f"No such schedule: {id}")
         return await session.cancel_schedule(id)

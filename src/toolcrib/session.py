@@ -329,7 +329,7 @@ class Session(Lists):
         try:
             moved = self.crib.moved
             if self.news != self.known or (moved is not None and self.moved != moved()):
-                await self.crib._renew(self)
+                await self.crib._session_table.renew(self)
                 self.looked_for = request.id
             return await self.pipeline.accept(request, caller)
         except StoreError as error:
@@ -347,7 +347,7 @@ class Session(Lists):
         """Accept a call durably; return the row of the earlier call if its key was used before."""
         moved = self.crib.moved
         if self.news != self.known or (moved is not None and self.moved != moved()):
-            await self.crib._renew(self)
+            await self.crib._session_table.renew(self)
             self.looked_for = request.id
         return await self.pipeline.accept(request, DURABLE)
 

@@ -89,7 +89,7 @@ async def test_an_archived_session_is_read_as_if_it_had_never_gone(store_url: st
     async with crib_of(store_url, archive, clock) as crib:
         row = await crib.store.session("s-1")
         assert row is not None
-        back = await crib._attach(row)
+        back = await crib._session_table.attach(row)
         assert lines(await log(back)) == lines(whole)
         assert [entry.tool for entry in await back.completed("other")] == ["default.look", "default.look"]
         assert await crib.store.cursor("s-1", "ui") == 2

@@ -57,7 +57,7 @@ async def test_a_kill_loses_nothing_and_doubles_nothing(
         assert places == ["s-1"]
         row = await crib.store.session("s-1")
         assert row is not None
-        assert lines(await log(await crib._attach(row))) == lines(whole)
+        assert lines(await log(await crib._session_table.attach(row))) == lines(whole)
         await clock.advance(8 * DAY)
         assert await crib.sweep() == 1
         assert (await stored(crib), await archived(crib)) == ([], ["s-1"])

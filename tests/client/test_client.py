@@ -200,7 +200,7 @@ async def test_what_has_to_be_fetched_is_awaited(place: Served) -> None:
         whole = await crib.tool("shop.add")
         assert whole.input_schema is not None
         assert set(whole.input_schema["properties"]) == {"a", "b"}
-        embedded = await place.crib._attached("s-1")
+        embedded = await place.crib._session_table.attached("s-1")
         assert embedded is not None
         for tool, args in (("refund", {"order": "A-7", "cents": 1}), ("add", '{"a": 1}'), ("forge.build", None)):
             why, same = await session.why(tool, args), embedded.why(tool, args)

@@ -170,7 +170,7 @@ async def test_the_lists_are_told_as_they_were_at_every_event(
         await served.post("/sessions/s/answers", question=f"{asked['id']}-1", action="accept")
         await served.get(f"/sessions/s/calls/{asked['id']}/result", wait=SOON_S)
         written = (await served.get("/sessions/s/events"))["items"]
-        room = await served.api.crib._attached("s")
+        room = await served.api.crib._session_table.attached("s")
         assert room is not None
         for event in written:
             told = await served.get("/sessions/s/lists", at=event["seq"])

@@ -187,7 +187,7 @@ async def test_a_call_that_is_just_coming_to_ask_is_cancelled(
         session = await api.open("s", owner="ada", namespaces=["shop"])
         call = await session.submit("shop.asking", {"order": "A"})
         await log.until_ran(("w1", "A"))
-        there = one._at_hand("s")
+        there = one._session_table.at_hand("s")
         assert there is not None
         live = there.live[call.id]
         answered = told(api, monkeypatch)

@@ -64,7 +64,7 @@ async def _stop_elsewhere(crib: Crib, url: str) -> None:
     )
     while await crib.store.session("hang") is None:  # noqa: ASYNC110 - another process opens it
         await asyncio.sleep(0.1)
-    session = await crib._attached("hang")
+    session = await crib._session_table.attached("hang")
     assert session is not None
     started = await first(session, "started")
     assert await session.cancel(started.call or "")

@@ -302,10 +302,10 @@ async def test_sessions_of_days_before_are_let_go_of_and_their_tasks_are_not() -
         (before,) = await place.crib.sessions("anyone")
         await clock.advance(DAY_S - 60)
         await place.call("add", {"a": 1})
-        assert place.crib._at_hand(before.id) is not None
+        assert place.crib._session_table.at_hand(before.id) is not None
         await clock.advance(120)
         await place.call("add", {"a": 1})
-        assert place.crib._at_hand(before.id) is None
+        assert place.crib._session_table.at_hand(before.id) is None
         assert len(await place.crib.sessions("anyone")) == 2
         assert (await place.result("tasks/get", task, can=can))["status"] == "completed"
 

@@ -142,7 +142,7 @@ async def test_a_client_that_cannot_be_asked_is_told_how_to_answer_elsewhere(pla
     assert parked["isError"] is True
     (question,) = await place.crib.questions()
     assert question.id in parked["content"][0]["text"]
-    session = await place.crib._attached(question.session)
+    session = await place.crib._session_table.attached(question.session)
     assert session is not None
     await session.answer(question.id, "accept", {"name": "Bob"}, actor="anyone")
     assert (await session.result(question.call)).data == "Hello, Bob!"
@@ -193,7 +193,7 @@ async def test_a_background_tool_is_a_task_that_can_be_answered_in_parts(place: 
 async def until(place: Place, task: dict[str, str], status: str, can: dict[str, Any]) -> dict[str, Any]:
     row = await place.crib.store.call(task["taskId"].rpartition(".")[0])
     assert row is not None
-    session = await place.crib._attached(row.session)
+    session = await place.crib._session_table.attached(row.session)
     assert session is not None
     async for event in session.events(call=row.id):
         if event.kind == ("waiting" if status == "input_required" else "done"):

@@ -192,7 +192,7 @@ async def test_a_session_that_was_logged_out_of_stays_so(url: str) -> None:
         lines = await exported(crib)
     async with Crib(TOOLS, store=url) as crib:
         await crib.import_session(lines)
-        attached = await crib._attached("s")
+        attached = await crib._session_table.attached("s")
         assert attached is not None
         assert not (await attached.call("refund")).ok
 

@@ -268,7 +268,7 @@ async def test_a_session_taken_up_while_it_is_opened_is_one_session(
         monkeypatch.setattr(table, "load", slowly)
         opening = asyncio.create_task(crib.open("s-1", owner="ada"))
         await gate.wait()
-        taken_up = await crib._attached("s-1")  # as whoever goes on with a run of a dead process does
+        taken_up = await crib._session_table.attached("s-1")  # as whoever goes on with a run of a dead process does
         gate.opened.set()
         assert await asyncio.wait_for(opening, SOON) is taken_up
-        assert await crib._attached("s-1") is taken_up
+        assert await crib._session_table.attached("s-1") is taken_up

@@ -150,6 +150,28 @@ class SessionPort(Protocol):
         """A person allowed more calls like one."""
 
 
+class SessionTablePort(Protocol):
+    """The sessions in the memory of a crib, and those that are made from their logs."""
+
+    def at_hand(self, id: str) -> Any:
+        """The session of that id, if it is in memory."""
+
+    async def attached(self, id: str) -> SessionPort | None:
+        """The session of that id: the open one, else one made from its log."""
+
+    async def attach(self, row: SessionRow) -> Any:
+        """The session of that row, from memory or else made from its log."""
+
+    async def refresh(self, session: Any, revision: int) -> None:
+        """Takes in what others did to a session since it was last looked at."""
+
+    async def renew(self, session: Any) -> None:
+        """Takes in what others did to a session up to now."""
+
+    def changed_elsewhere(self, id: str) -> None:
+        """Another node changed what belongs to a session itself."""
+
+
 class CribPort(Protocol):
     """A crib as sessions and engines see it."""
 
@@ -165,29 +187,15 @@ class CribPort(Protocol):
     rescue: Any
 
     @property
+    def _session_table(self) -> SessionTablePort:
+        """Its sessions."""
+
+    @property
     def agents(self) -> AgentRunner | None:
         """Its agents, where it has some."""
 
-    def _at_hand(self, id: str) -> Any:
-        """The session of that id, if it is in memory."""
-
-    async def _attached(self, id: str) -> SessionPort | None:
-        """The session of that id: the open one, else one made from its log."""
-
     def _let_go(self, id: str) -> None:
         """The session of that id is not in the store any more."""
-
-    async def _attach(self, row: SessionRow) -> Any:
-        """The session of that row, from memory or else made from its log."""
-
-    async def _refresh(self, session: Any, revision: int) -> None:
-        """Takes in what others did to a session since it was last looked at."""
-
-    async def _renew(self, session: Any) -> None:
-        """Takes in what others did to a session up to now."""
-
-    def _changed_elsewhere(self, id: str) -> None:
-        """Another node changed what belongs to a session itself."""
 
     async def _look_for_expiry(self) -> None:
         """Looks when the next call that waits expires."""

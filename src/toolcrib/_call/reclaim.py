@@ -71,7 +71,7 @@ async def catch_up(pipeline: Pipeline, live: LiveCall) -> None:
         looked = live.row is None and session.looked_for == live.id
     try:
         if not looked:
-            await session.crib._renew(session)
+            await session.crib._session_table.renew(session)
     except StoreUnavailable:
         if live.row is None:
             raise  # nothing of it was accepted

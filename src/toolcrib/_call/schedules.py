@@ -243,7 +243,7 @@ async def _go(session: SessionPort, row: Row, history: History, following: float
     """Queues it, with the call that follows it, in one commit; then it goes the way of a call that was answered."""
     pipeline, plan = session.pipeline, history.scheduled
     assert plan is not None
-    await session.crib._renew(session)  # what was narrowed or closed elsewhere holds for it
+    await session.crib._session_table.renew(session)  # what was narrowed or closed elsewhere holds for it
     live = await revive(session, row, history)
     now = pipeline.clock.now()
     successor = None if following is None else _successor(live, history, following, now)

@@ -20,7 +20,7 @@ async def resume_connected(crib: CribPort, account: str, owner: str) -> None:
     Of several processes that do so, the store lets one.
     """
     for row in await crib.store.calls_of_owner(owner, ("waiting",)):
-        session = await crib._attached(row.session)
+        session = await crib._session_table.attached(row.session)
         if session is None or crib.ending:
             continue
         question = (await session._history(row)).question

@@ -79,7 +79,7 @@ async def end_overdue(crib: CribPort, now: float) -> None:
     while rows := await crib.store.expiring(now, AT_ONCE):
         for row in rows:
             try:
-                session = await crib._attached(row.session)
+                session = await crib._session_table.attached(row.session)
                 if session is not None and waits_for_time(row):
                     await schedules.fire(session, row)
                 elif session is not None and waits_for_children(row):

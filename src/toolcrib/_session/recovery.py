@@ -71,7 +71,7 @@ async def _recover(
 
     Where tools may have to ask elsewhere what became of a call, and `asking` is given, that goes on beside all else.
     """
-    session = await crib._attached(row.session)
+    session = await crib._session_table.attached(row.session)
     if session is None or row.id in session.live or crib.recovering & {row.id, row.parent}:
         return True
     crib.recovering.add(row.id)

@@ -47,7 +47,7 @@ async def look(agents: Agents, crib: Crib) -> None:
         if worker not in alive:
             alive[worker] = bool(worker) and await crib.store.alive(worker)
         if worker == crib.pipeline.worker:
-            stuck = crib._at_hand(row.session)
+            stuck = crib._session_table.at_hand(row.session)
             if stuck is not None and row.tool == "run":
                 agents.driver(stuck).retry()
         elif not alive[worker]:
@@ -55,7 +55,7 @@ async def look(agents: Agents, crib: Crib) -> None:
 
 
 async def _take_up(agents: Agents, crib: Crib, row: Row) -> None:
-    session = await crib._attached(row.session)
+    session = await crib._session_table.attached(row.session)
     if session is None or session._left_by_owner:
         return
     if crib.pipeline.engine is None:

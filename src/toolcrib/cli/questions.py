@@ -71,7 +71,7 @@ async def asked_by_id(crib: Crib, question: str, advice: str = LOOK) -> PendingQ
 async def find(crib: Crib, question: str) -> PendingQuestion | None:
     """The same, if there is one."""
     row = await crib.store.call(question.rpartition("-")[0])  # a question is named after its call
-    session = None if row is None else await crib._attached(row.session)
+    session = None if row is None else await crib._session_table.attached(row.session)
     if row is None or session is None:
         return None
     history = await session._history(row)

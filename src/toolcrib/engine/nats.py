@@ -100,8 +100,8 @@ class Nats:
         self._quiet = False
         self._work = Worker(crib, self._store)
         limits = crib.pipeline.limits
-        self._store.own_changed = crib._changed_elsewhere
-        self._store.in_use = lambda session: crib._at_hand(session) is not None
+        self._store.own_changed = crib._session_table.changed_elsewhere
+        self._store.in_use = lambda session: crib._session_table.at_hand(session) is not None
         self._store.bound(limits.per_session, limits.per_owner, self._unparked)
         self._prefix = f"toolcrib.{await self._store.cluster()}"
         self._stream = self._prefix.replace(".", "_")
@@ -390,7 +390,7 @@ class Nats:
 
     async def _stop_wanted(self, msg: Msg) -> None:
         data: dict[str, Any] = json.loads(msg.data)
-        session = self._crib._at_hand(data["session"])
+        session = self._crib._session_table.at_hand(data["session"])
         live = None if session is None else session.live.get(data["call"])
         heard = live is not None and (live.stop(Failure(**data["failure"])) or live.halted)
         await msg.respond(b"+" if heard else b"-")

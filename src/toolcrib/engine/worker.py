@@ -111,7 +111,7 @@ class Worker:
             again(LATER_S)
 
     def _known(self, taken: TakenCall) -> int:
-        session = self._crib._at_hand(taken.session.id)
+        session = self._crib._session_table.at_hand(taken.session.id)
         return -1 if session is None else session.seen
 
     async def _go(self, taken: TakenCall, again: Again) -> None:
@@ -164,13 +164,13 @@ class Worker:
     async def _session(self, taken: TakenCall) -> Session:
         """The session as of now: what others did to it since it was last used here is read first."""
         id = taken.session.id
-        session: Session | None = self._crib._at_hand(id)
+        session: Session | None = self._crib._session_table.at_hand(id)
         if session is None or taken.own > session.seen or taken.session.revision > session.state.revision:
             lock = self._refreshing.setdefault(id, asyncio.Lock())
             async with lock:
-                session = cast(Session, await self._crib._attach(taken.session))
+                session = cast(Session, await self._crib._session_table.attach(taken.session))
                 if taken.own > session.seen or taken.session.revision > session.state.revision:
-                    await self._crib._refresh(session, taken.session.revision)
+                    await self._crib._session_table.refresh(session, taken.session.revision)
             if not lock.locked():
                 self._refreshing.pop(id, None)
         self._sessions[id] = session

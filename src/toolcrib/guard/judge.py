@@ -26,9 +26,9 @@ class GuardCrib(Crib):
 
     async def _begin(self) -> None:
         await self.registry.start(self.pipeline.aside, self.patience, at_once=True)
-        self.store.own_changed = self._changed_elsewhere
+        self.store.own_changed = self._session_table.changed_elsewhere
         if isinstance(self.store, SharedStore):
-            self.store.in_use = lambda session: self._at_hand(session) is not None
+            self.store.in_use = lambda session: self._session_table.at_hand(session) is not None
 
 
 class Judge:

@@ -194,7 +194,7 @@ def test_a_key_bounds_what_is_there_unless_its_holder_looks_after_all(principal:
 async def gone(crib: Crib, *sessions: str) -> None:
     """Returns when these are in memory no more; they are let go without a word."""
     async with asyncio.timeout(60):
-        while any(crib._at_hand(session) for session in sessions):  # noqa: ASYNC110 - see above
+        while any(crib._session_table.at_hand(session) for session in sessions):  # noqa: ASYNC110 - see above
             await asyncio.sleep(0.01)
 
 
@@ -204,11 +204,11 @@ async def test_what_is_idle_is_let_go_and_what_the_program_opened_stays(crib: Cr
     await crib.open("own", owner="ada", namespaces=["forge"])
     assert cache.known("own", ADA) is not None
     await gone(crib, "first")
-    assert crib._at_hand("own") is not None
+    assert crib._session_table.at_hand("own") is not None
     await cache.open("second", ADA, None, None)
     await cache.of("first", ADA)
     await gone(crib, "second")
-    assert crib._at_hand("own") is not None
+    assert crib._session_table.at_hand("own") is not None
     cache.close()
 
 
@@ -231,7 +231,7 @@ async def test_a_session_in_which_something_runs_stays(crib: Crib) -> None:
     await gone(crib, "idle")
     await cache.open("idle", ADA, None, None)
     await gone(crib, "idle")
-    assert crib._at_hand("busy") is session
+    assert crib._session_table.at_hand("busy") is session
     go.set()
     assert (await call).data == "done"
     await gone(crib, "busy")
@@ -245,6 +245,6 @@ async def test_nothing_is_let_go_after_the_end(crib: Crib) -> None:
     other = SessionCache(crib, None, idle_s=0.03)
     await other.open("other", ADA, None, None)
     await gone(crib, "other")
-    assert crib._at_hand("s") is not None
+    assert crib._session_table.at_hand("s") is not None
     other.close()
     SessionCache(crib, None).close()

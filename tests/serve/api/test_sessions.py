@@ -181,6 +181,6 @@ async def test_a_session_that_nobody_uses_leaves_the_memory() -> None:
         unused, session = await served.open(), await served.open()
         await served.call(session, "add", {"a": 1})
         async with asyncio.timeout(SOON_S):
-            while crib._at_hand(session) or crib._at_hand(unused):  # noqa: ASYNC110 - it is let go without a word
+            while crib._session_table.at_hand(session) or crib._session_table.at_hand(unused):  # noqa: ASYNC110 - it is let go without a word
                 await asyncio.sleep(0.05)
         assert (await served.call(session, "add", {"a": 2}))["data"] == 3

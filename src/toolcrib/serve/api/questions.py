@@ -88,7 +88,7 @@ async def _visible(request: ApiRequest, spot: WalkedCall, question: Question) ->
     if principal.admin or spot.owner == principal.name:
         return bool(await request.api.sessions.visible([spot], principal))
     row = await request.api.crib.store.session(spot.row.session)
-    return row is not None and _put_to(principal, await request.api.crib._attach(row), question)
+    return row is not None and _put_to(principal, await request.api.crib._session_table.attach(row), question)
 
 
 def _demands(request: ApiRequest) -> list[ApprovalRequirement]:
@@ -170,7 +170,7 @@ async def _answerable(request: ApiRequest) -> Session:
         return await request.api.sessions.of(id, request.principal)
     call = await crib.store.call(request.body.question.rpartition("-")[0])
     if row is not None and call is not None and call.session == id and await _once_visible(request, row, call):
-        return await crib._attach(row)
+        return await crib._session_table.attach(row)
     raise missing()
 
 
@@ -178,7 +178,7 @@ async def _once_visible(request: ApiRequest, place: SessionRow, call: Row) -> bo
     """True if a question was for this person, open or not: an answer that is too late gets its own error."""
     if place.owner == OWNER or not _approves(request):
         return False
-    session = await request.api.crib._attach(place)
+    session = await request.api.crib._session_table.attach(place)
     question = (await session._history(call)).questions.get(request.body.question)
     return question is not None and _put_to(request.principal, session, question)
 

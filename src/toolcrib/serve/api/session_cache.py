@@ -36,7 +36,7 @@ class SessionCache:
 
     def known(self, id: str, principal: Principal) -> Session | None:
         """A session in memory that this principal may use, without a look into the store."""
-        session = self._crib._at_hand(id)
+        session = self._crib._session_table.at_hand(id)
         if session is None or session.owner != principal.name:
             return None
         if (allowed := bounds(principal)) is not None and not within(session.reach, allowed):
@@ -52,7 +52,7 @@ class SessionCache:
         """
         session = self.known(id, principal)
         if session is None:
-            session = await self._crib._attach(await self.row(id, principal))
+            session = await self._crib._session_table.attach(await self.row(id, principal))
             self._use(session)
         return session
 

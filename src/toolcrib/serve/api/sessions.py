@@ -88,7 +88,7 @@ def _fits(row: SessionRow, query: Any, busy: Busy) -> bool:
 
 async def _listed(request: ApiRequest, row: SessionRow, busy: Busy) -> forms.SessionForm:
     crib = request.api.crib
-    session = crib._at_hand(row.id)
+    session = crib._session_table.at_hand(row.id)
     counts = busy.get(row.id, Counter())
     more: dict[str, Any] = {"open": session is not None and not session.shut}
     if session is not None:

@@ -189,7 +189,7 @@ class LegacyHandler:
         for task in (connection.stream, *connection.watches.values()):
             if task is not None:
                 task.cancel()
-        session = self.server.crib._at_hand(connection.id)
+        session = self.server.crib._session_table.at_hand(connection.id)
         if session is not None:
             self.server.crib.pipeline.aside(_log_out(session))
 
@@ -238,7 +238,7 @@ class LegacyHandler:
         """
         place = StreamPosition.of(last)
         row = await self.server.crib.store.call(place.call)
-        session = self.server.crib._at_hand(connection.id)
+        session = self.server.crib._session_table.at_hand(connection.id)
         if row is None or session is None or row.session != connection.id:
             raise ProtocolError(INVALID_REQUEST, "Last-Event-ID is of no stream of this session")
         params = Params(meta=Meta(token=UNSET if place.token is None else place.token))
@@ -256,14 +256,14 @@ class LegacyHandler:
             return
         id = message.params.request_id
         request = None if id is UNSET else connection.requests.get(id)
-        session = self.server.crib._at_hand(connection.id)
+        session = self.server.crib._session_table.at_hand(connection.id)
         if request is not None and request.call and session is not None:
             await _cancel(session, request.call)
 
     async def responded(self, message: McpMessage, connection: LegacyConnection) -> None:
         """Takes what a client says to a question; whatever does not fit the question is a no."""
         question, _, name = str(message.id).partition("|")
-        session = self.server.crib._at_hand(connection.id)
+        session = self.server.crib._session_table.at_hand(connection.id)
         if session is None:
             return
         call = question.rpartition("-")[0]

@@ -125,7 +125,7 @@ class McpSessions:
 
     async def session(self, principal: Principal, connection: str) -> Session:
         """The session of a connection, opened when it is first used."""
-        session = self._crib._at_hand(connection)
+        session = self._crib._session_table.at_hand(connection)
         return await self._open(connection, principal) if session is None or session._left_by_owner else session
 
     async def _open(self, id: str, principal: Principal) -> Session:
@@ -147,7 +147,7 @@ class McpSessions:
         """The call that a task of this principal is; somebody else's is as unknown as one that never was."""
         call = self._seal.named(task, principal.name)
         row = None if call is None else await self._crib.store.call(call)
-        session = None if row is None else await self._crib._attached(row.session)
+        session = None if row is None else await self._crib._session_table.attached(row.session)
         if row is None or session is None or not self.owns(session, principal):
             return None
         return session, row

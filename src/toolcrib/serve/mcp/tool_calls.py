@@ -125,7 +125,7 @@ class CallRunner:
     async def _resume(self, request: McpRequest, crib: Crib, tool: Tool, shape: Shape) -> McpReply | Later:
         """Goes on where a client was asked something."""
         state = self._seal.open(_bound(request, tool), request.needs("request_state"), crib.pipeline.clock.now())
-        session = await crib._attached(state["session"])
+        session = await crib._session_table.attached(state["session"])
         place = await crib.store.session(state["session"])
         if session is None or place is None or not self._tasks.owns(session, request.principal):
             raise ProtocolError(INVALID_PARAMS, "requestState belongs to a call that is gone")
