@@ -174,10 +174,7 @@ async def remove_account(terminal: Terminal, name: NameArgument, owner: OwnerOpt
         except Refused as error:
             advice = f"`{terminal.command('accounts', 'list')}` shows them"
             raise CommandError(error.message, advice, exit_code=1, code=error.code) from None
-    if terminal.json:
-        terminal.data({"account": name, "owner": whose, "removed": True})
-    else:
-        terminal.text(f"Removed {name} of {whose}.")
+    terminal.result({"account": name, "owner": whose, "removed": True}, f"Removed {name} of {whose}.")
 
 
 def _data(known: ConnectedAccount) -> dict[str, Any]:

@@ -204,10 +204,10 @@ async def decline(
             answer = await give(pending.session, question, AnswerInput("decline", actor, key, reason))
         except Refused as refused:
             raise refusal(terminal, pending, refused) from None
-        if terminal.json:
-            terminal.data({"session": pending.session.id, "call": pending.row.id, "answer": dataclasses.asdict(answer)})
-        else:
-            terminal.text(f"Declined: {pending.question.tool} ({reason})")
+        terminal.result(
+            {"session": pending.session.id, "call": pending.row.id, "answer": dataclasses.asdict(answer)},
+            f"Declined: {pending.question.tool} ({reason})",
+        )
         await see_through(terminal, pending)
 
 
@@ -297,10 +297,10 @@ async def _outcome(terminal: Terminal, question: PendingQuestion) -> int:
 def _tell_open(terminal: Terminal, question: PendingQuestion) -> None:
     """Show that others have to agree before the call goes on."""
     shown = dataclasses.asdict(question.question)
-    if terminal.json:
-        terminal.data({"session": question.session.id, "call": question.row.id, "status": "waiting", "question": shown})
-    else:
-        terminal.text(f"{agreed(shown)}: {question.question.tool} waits for {wanted(shown)}")
+    terminal.result(
+        {"session": question.session.id, "call": question.row.id, "status": "waiting", "question": shown},
+        f"{agreed(shown)}: {question.question.tool} waits for {wanted(shown)}",
+    )
 
 
 def _may_approve(terminal: Terminal, question: PendingQuestion, answer: AnswerInput) -> None:

@@ -41,10 +41,7 @@ async def tell(terminal: Terminal, crib: Crib, owner: str | None) -> None:
     """Print a line for each question, as JSON or text."""
     async for pending in coming(crib, owner):
         shown = await data(crib.store, pending.question)
-        if terminal.json:
-            terminal.data(shown)
-        else:
-            terminal.text(_line(shown))
+        terminal.result(shown, _line(shown))
 
 
 def _line(question: dict[str, Any]) -> str:

@@ -127,10 +127,7 @@ async def revoke_key(
             advice = f"`{terminal.command('keys', 'list')}` shows their ids"
             raise CommandError(f"There is no key '{key}'", advice, exit_code=1, code="not_found")
         kept = await ring.revoke(key, by=user())
-    if terminal.json:
-        terminal.data(_data(kept))
-    else:
-        terminal.text(f"Revoked {kept.id} of {kept.owner}.")
+    terminal.result(_data(kept), f"Revoked {kept.id} of {kept.owner}.")
 
 
 def _data(key: ApiKey) -> dict[str, Any]:

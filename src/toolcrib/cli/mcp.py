@@ -74,10 +74,7 @@ async def show_config(
 
     where = target(terminal.crib, name)
     snippet = {"mcpServers": {where.name: CLIENTS["claude-desktop"].server.data(where.launch())}}
-    if terminal.json:
-        terminal.data(snippet)
-    else:
-        terminal.text(json.dumps(snippet, indent=2, ensure_ascii=False))
+    terminal.result(snippet, json.dumps(snippet, indent=2, ensure_ascii=False))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,10 +176,7 @@ async def remove_server(
         listed = ", ".join(sorted(known)) or "none"
         raise CommandError(f"There is no server '{name}' in {path}", f"there are: {listed}", exit_code=1)
     mcp_entries.remove(path, name)
-    if terminal.json:
-        terminal.data({"path": str(path), "removed": name})
-    else:
-        terminal.text(f"Removed {name} from {path}", "green")
+    terminal.result({"path": str(path), "removed": name}, f"Removed {name} from {path}", "green")
 
 
 @command(app, "list")

@@ -121,7 +121,6 @@ async def cancel_schedule(
 
     async with reading(terminal.crib) as crib:
         cancelled = await crib.cancel_schedule(schedule)
-    if terminal.json:
-        terminal.data({"id": schedule, "cancelled": cancelled})
-    else:
-        terminal.text(f"Cancelled {schedule}." if cancelled else f"{schedule} was over.")
+    terminal.result(
+        {"id": schedule, "cancelled": cancelled}, f"Cancelled {schedule}." if cancelled else f"{schedule} was over."
+    )

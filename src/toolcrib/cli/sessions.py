@@ -271,10 +271,9 @@ async def export_session(
             ) from None
         finally:
             part.unlink(missing_ok=True)
-    if terminal.json:
-        terminal.data({"session": row.id, "file": str(file), "events": row.seq})
-    else:
-        terminal.text(f"{row.seq} events of {row.id} written to {file}.")
+    terminal.result(
+        {"session": row.id, "file": str(file), "events": row.seq}, f"{row.seq} events of {row.id} written to {file}."
+    )
 
 
 @command(app, "import")
@@ -297,10 +296,7 @@ async def import_session(
         ) from None
     async with opened(crib.store, make=True):
         row = await crib.import_session(lines, id=id, owner=owner)
-    if terminal.json:
-        terminal.data(row._asdict())
-    else:
-        terminal.text(f"{row.seq} events taken in as {row.id} of {row.owner}.")
+    terminal.result(row._asdict(), f"{row.seq} events taken in as {row.id} of {row.owner}.")
 
 
 @command(app, "delete")
@@ -316,7 +312,7 @@ async def delete_session(
     async with (with_store if force else reading)(terminal.crib) as crib:
         row = await session_row(crib.store, session)
         stone = await crib.delete_session(row.id, actor=getpass.getuser(), force=force)
-    if terminal.json:
-        terminal.data({name: getattr(stone, name) for name in stone.__struct_fields__})
-    else:
-        terminal.text(f"{stone.session} with {stone.events} events was deleted. Its digest is {stone.sha256[:16]}.")
+    terminal.result(
+        {name: getattr(stone, name) for name in stone.__struct_fields__},
+        f"{stone.session} with {stone.events} events was deleted. Its digest is {stone.sha256[:16]}.",
+    )

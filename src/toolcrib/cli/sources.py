@@ -131,10 +131,7 @@ async def refresh_source(terminal: Terminal, name: Name, url: UrlOption = None, 
 async def remove_source(terminal: Terminal, name: Name, url: UrlOption = None, key_env: KeyOption = TOKEN) -> None:
     """Remove a source that was added. Calls that it works on go on to their end."""
     removed = await ask_server(terminal, "DELETE", f"/sources/{quote(name)}", url, key_env)
-    if terminal.json:
-        terminal.data(removed)
-    else:
-        terminal.text(f"Removed {removed['name']}", "green")
+    terminal.result(removed, f"Removed {removed['name']}", "green")
 
 
 def _entry(

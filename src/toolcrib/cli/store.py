@@ -207,10 +207,9 @@ async def vacuum(terminal: Terminal) -> None:
     from toolcrib.store.sqlite.vacuum import vacuum as written_anew
 
     before, after = written_anew(file)
-    if terminal.json:
-        terminal.data({"before": before, "after": after})
-    else:
-        terminal.text(f"{file} has {after:,} bytes now, {before - after:,} less than before.")
+    terminal.result(
+        {"before": before, "after": after}, f"{file} has {after:,} bytes now, {before - after:,} less than before."
+    )
 
 
 @command(app, "backup")

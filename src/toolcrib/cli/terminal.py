@@ -155,6 +155,13 @@ class Terminal:
         """One line of JSON on standard output."""
         print(compact(value), file=self.results, flush=True)
 
+    def result(self, data: Any, text: str, style: str = "") -> None:
+        """What a command did: as data with `--json`, else as a text."""
+        if self.json:
+            self.data(data)
+        else:
+            self.text(text, style)
+
     def pretty(self, value: Any) -> None:
         """A value for people: a text as it is, anything else as indented JSON, in colours on a terminal."""
         if isinstance(value, str):

@@ -69,10 +69,7 @@ async def _work(terminal: Terminal, crib: Crib, role: str, grace: float, cache: 
     sweeping = asyncio.ensure_future(crib._sweeper.hourly())
     try:
         async with reloading(crib, terminal.crib, cache):
-            if terminal.json:
-                terminal.data({"ready": crib.pipeline.worker, "role": role})
-            else:
-                terminal.text(f"ready {crib.pipeline.worker}")
+            terminal.result({"ready": crib.pipeline.worker, "role": role}, f"ready {crib.pipeline.worker}")
             await stop.wait()
         terminal.say(f"{crib.pipeline.worker} takes no more calls, and leaves within {grace:g} s", "dim")
     finally:
