@@ -68,8 +68,8 @@ async def test_a_run_whose_script_is_over_says_so_without_a_trace(
 async def test_a_script_goes_on_where_the_log_ends() -> None:
     model = ScriptedModel({"main": [text("1"), text("2"), text("3")]})
     await said(model, asking(process="a"))
-    await said(model, asking(process="a", asked=1))
-    assert (await said(model, asking(process="b", asked=1)))[0] == Text("2")
+    await said(model, asking(process="a", earlier_requests=1))
+    assert (await said(model, asking(process="b", earlier_requests=1)))[0] == Text("2")
 
 
 @requirement("agents.model.2")
