@@ -948,6 +948,7 @@ FLOW: dict[str, str] = {
     "flow.hostile.1": "Disguises, detours through files, memories, agents, images and approved calls do not help.",
     "flow.hostile.2": "Values around those of the user, in shapes, forms and disguises, do not become theirs.",
     "flow.hostile.3": "Addresses in any form, and those that others have somebody trusted say, do not pass.",
+    "flow.hostile.4": "Lists in display names, enumerations, numbers and joined pieces choose nobody for the user.",
     "flow.measure.2": "The page shows an injection that is stopped in ten lines.",
     "flow.measure.3": "The memory of a full index is bounded.",
     "flow.measure.1": "AgentDojo is carried out by one command, and the published row keeps to the limits.",

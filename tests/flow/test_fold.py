@@ -53,10 +53,13 @@ def contents(index: OriginIndex) -> dict[str, Any]:
     words = (index.user, index.instructions, index._written)
     known = {
         "fields": {
-            key: [(one.call, one.tool, one.trusted, one.led, one.queried, one.texts, path) for one, path in places]
+            key: [(one.call, one.tool, one.trusted, one.led, one.queried, one.texts, *of) for one, *of in places]
             for key, places in index._fields.items()
         },
-        "passages": [(kind, one.call, one.tool, one.trusted, path, text) for kind, one, path, text in index._passages],
+        "passages": [
+            (one.kind, one.record.call, one.record.tool, one.record.trusted, one.path, one.text)
+            for one in index._passages
+        ],
         "words": index._words,
         "said": [(one._tokens, one._numbers, one._days, one._length) for one in words],
         "stems": (index.user.stems, index.user.addresses, index.user.count),

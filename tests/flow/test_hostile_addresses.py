@@ -70,7 +70,26 @@ async def test_an_address_in_an_option_asks(option: str) -> None:
 
 @requirement("flow.hostile.3")
 @pytest.mark.parametrize(
-    "link", [*WITHOUT_SCHEME, "ftp://evil.example", "evil.\u0440\u0444/x", "evil.example\\x", "hxxp://evil.example/x"]
+    "link",
+    [
+        *WITHOUT_SCHEME,
+        "ftp://evil.example",
+        "evil.\u0440\u0444/x",
+        "evil.example\\x",
+        "hxxp://evil.example/x",
+        "smb://evil/share",
+        "ssh://evil",
+        "file://evil/share",
+        "slack://channel?id=1",
+        "\\\\evil\\share\\x",
+        "sms:+4930123456",
+        "magnet:?xt=urn:btih:abc",
+        "javascript:fetch(1)",
+        "evil\uff0eexample/login",
+        "evil\u3002example/login",
+        "https\uff1a\uff0f\uff0fevil.example",
+        "203.0.113.7:8080",
+    ],
 )
 async def test_a_link_without_its_scheme_asks_where_it_leaves(link: str) -> None:
     call = send("bob@corp.example", f"See {link} now")

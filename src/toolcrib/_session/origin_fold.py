@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+from msgspec.structs import replace
+
 from toolcrib._call.lifecycle import PlainCall
 from toolcrib.events import (
     UNSET,
@@ -24,10 +27,10 @@ from toolcrib.events.event import read
 from toolcrib.media import media_of
 from toolcrib.origins import SCRIPT
 from toolcrib.origins.addresses import is_url
-from toolcrib.origins.flow import chosen, private, trusted
+from toolcrib.origins.flow import ToolFlow, flow_of, private, trusted
 from toolcrib.origins.index import OriginIndex, leaves
 from toolcrib.origins.script_calls import EndedCall, ScriptCalls
-from toolcrib.store.codec import LargeValue, Raw, decode, encode, event_json
+from toolcrib.store.codec import LargeValue, Raw, encode, event_json
 
 if TYPE_CHECKING:
     from toolcrib._call.ports import SessionPort
@@ -35,18 +38,21 @@ if TYPE_CHECKING:
     from toolcrib.store.own_writes import LogEntry
     from toolcrib.tool import Tool
 
+decode = msgspec.json.Decoder().decode
 _KINDS = frozenset(
     one.kind for one in (Accepted, Answered, Done, HandedOver, MessageAdded, Output, RunStarted, UserState, Waiting)
 ) | {"settled"}
 
 
-class _Call(NamedTuple):
+class _Call(msgspec.Struct, frozen=True, gc=False):
     """What is remembered of a call until it ends."""
 
     tool: str
     args: Any
     agent: bool
     parent: str | None = None
+    ran: Tool | None = None
+    """The tool that ran, if this process knows."""
 
 
 _UNKNOWN = _Call("", None, True)
@@ -57,6 +63,7 @@ class _ToolTraits(NamedTuple):
     """What a tool makes of its results, worked out once."""
 
     tool: Tool | None
+    flow: ToolFlow | None = None
     trusted: bool = False
     private: bool = True
     reads: bool = False
@@ -130,17 +137,17 @@ class OriginFold:
             if type(entry) is PlainCall:
                 self.seen += entry.count
                 self._plain_call(entry)
-            elif isinstance(entry, Event):
-                self.seen = entry.seq
-                if entry.kind in _KINDS:
-                    self._take(entry.call, entry.data)
-            else:
+            elif type(entry) is tuple:
                 _, call, kind, data = entry
                 self.seen += 1
                 if type(data) is Done and not (data.failure or data.content or data.message):
                     self._succeeded(call or "", data)
                 elif kind in _KINDS:
                     self._take(call, read(kind, event_json(kind, data)))
+            elif isinstance(entry, Event):
+                self.seen = entry.seq
+                if entry.kind in _KINDS:
+                    self._take(entry.call, entry.data)
         except Exception:
             self.index.complete = False
             raise
@@ -181,13 +188,14 @@ class OriginFold:
         """Take a call as this process put it, without a look at the text that the log has of it."""
         id, marks, options = call.call, call.marks, call.options
         agent = marks.get("agent") if marks else options.agent
-        made = _Call(call.tool.id, decode(call.args), agent is not None, marks.get("parent") if marks else None)
+        tool, parent = call.tool, marks.get("parent") if marks else None
+        made = _Call(tool.id, decode(call.args), agent is not None, parent, tool)
         if call.result is None:
             self._accepted(id, made, options.by.kind)
-        else:
-            if agent is None and options.by.kind == "user":
-                self._add_words(made.args)
-            self._ended(id, made, decode(call.result))
+            return
+        if agent is None and options.by.kind == "user":
+            self._add_words(made.args)
+        self._ended(id, made, decode(call.result))
 
     def _succeeded(self, call: str, data: Done) -> None:
         """Take the end of a call that gave data alone, without a look at its other fields."""
@@ -230,7 +238,7 @@ class OriginFold:
         for name, value in (data.args or {}).items():
             self._add_words(value, list(leaves(question.arguments.get(name))))
         if data.args is not None and call in self._calls:
-            self._calls[call] = self._calls[call]._replace(args=data.args)
+            self._calls[call] = replace(self._calls[call], args=data.args)
 
     def _add_words(self, value: Any, proposed: Sequence[Any] = ()) -> None:
         """What a person gives are words of theirs, but for what somebody else proposed and they left as it is."""
@@ -240,16 +248,19 @@ class OriginFold:
 
     def _ended(self, call: str, made: _Call, data: Any) -> None:
         """Take the data of a result, and what an agent wrote somewhere with it."""
-        index, traits = self.index, self._traits_of(made.tool)
-        tool = traits.tool
-        if made.parent in self._scripts:
+        index, traits = self.index, self._traits.get(made.tool)
+        if traits is None or made.ran is None or traits.tool is not made.ran:
+            traits = self._traits_of(made.tool)
+        if made.parent is not None and made.parent in self._scripts:
             self._scripts[made.parent].calls.append(EndedCall(call, made.tool, traits.trusted))
         index.read_private |= traits.private
         if made.agent and not traits.reads:
-            for value in leaves(made.args):
-                if isinstance(value, str):
-                    index.add_written(value)
-        arguments = leaves(made.args) if tool is None else chosen(tool, made.args, traits.reads)
+            for value in made.args.values() if type(made.args) is dict else (made.args,):
+                for text in (value,) if type(value) is str else leaves(value):
+                    if type(text) is str:
+                        index.add_written(text)
+        flow = traits.flow
+        arguments = leaves(made.args) if flow is None else flow.chosen(made.args, traits.reads)
         index.add_result(call, made.tool, arguments, data, trusted=traits.trusted)
 
     def _done(self, call: str, tool: str, data: Done) -> None:
@@ -276,6 +287,6 @@ class OriginFold:
         if known is None or known.tool is not tool:
             made = _ToolTraits(tool)
             if tool is not None:
-                made = _ToolTraits(tool, trusted(tool), private(tool), tool.does == "read")
+                made = _ToolTraits(tool, flow_of(tool), trusted(tool), private(tool), tool.does == "read")
             known = self._traits[id] = made
         return known

@@ -54,13 +54,16 @@ class OriginLog:
         if instructions and instructions not in self._instructions:
             self._instructions[instructions] = None
             self._fold.index.instructions.add(instructions)
-        left = self._left
-        if left or self._ready is not self._fold or self._reading.locked() or not self._take_own():
+        if self._left or self._ready is not self._fold or self._reading.locked() or not self._take_own():
             return False
-        if len(left) > SLICE or sum(map(_size, left)) > SLICE_BYTES:
+        left, advance, size = self._left, self._fold.advance, 0
+        if len(left) > SLICE:
             return False
         while left:
-            self._fold.advance(left.popleft())
+            size += _size(left[0])
+            if size > SLICE_BYTES:
+                return False
+            advance(left.popleft())
         return True
 
     def _take_own(self) -> bool:

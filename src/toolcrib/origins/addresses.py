@@ -7,6 +7,7 @@ number. In a text only what has a scheme, a path, a query or an `@` counts, sinc
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 
 _SCHEMED = re.compile(r"\s*(?:(?:[a-z][a-z0-9+.-]*+:)?[/\\]{2}|(?:https?|wss?|ftps?):|www\.)", re.IGNORECASE)
@@ -17,17 +18,23 @@ _SIX = re.compile(r"\s*\[[0-9a-f:.]+\]", re.IGNORECASE)
 _TELLING = re.compile(r"[./:@\\\[]")
 """What an address has at least one of, but for a telephone number."""
 
+_BARE = "https?|wss?|ftps?|sms|tel|callto|sips?|xmpp|magnet|javascript|file|bitcoin"
+"""Schemes that are followed by no slashes, or need none."""
+
 _END = r"[^\s<>\"')\]]"
 _IN_TEXT = re.compile(
-    rf"(?:(?:https?|wss?|ftps?):|www\.){_END}+|(?<![\w.+-])([\w.+-]++)(?:(@)[\w.-]++|(?::\d{{1,5}})?(?:[/\\]|[?#](?=\S)))",
+    rf"(?:\b[a-z][a-z0-9+.-]{{1,19}}+:[/\\]{{2}}|\b(?:{_BARE}):(?=[\w+?/])|(?<![\w\\])\\\\(?=\w)|www\.){_END}+"
+    rf"|(?<![\w.])(?:{_FIGURES.pattern}):\d{{1,5}}{_END}*"
+    r"|(?<![\w.+-])([\w.+-]++)(?:(@)[\w.-]++|(?::\d{1,5})?(?:[/\\]|[?#](?=\S)))",
     re.IGNORECASE,
 )
+_FULL_STOP = re.compile("(?<=[a-z0-9])\u3002(?=[a-z0-9])", re.IGNORECASE)
 _TAIL = re.compile(rf"{_END}*")
 
 
 def is_url(text: str) -> bool:
     """Return True if a program that is to fetch something would take a text as where from, whatever it is called."""
-    if not _TELLING.search(text):
+    if text.isalnum() or not _TELLING.search(text):
         return False
     if _SCHEMED.match(text) or _SIX.match(text):
         return True
@@ -49,6 +56,8 @@ def is_address(text: str) -> bool:
 
 def links(text: str) -> list[str]:
     """Return each link and each e-mail address in a text, once."""
+    if not text.isascii():  # as a program reads it
+        text = _FULL_STOP.sub(".", unicodedata.normalize("NFKC", text))
     return [*dict.fromkeys(link.rstrip(".,;:!?") for link in _links(text))]
 
 

@@ -48,9 +48,8 @@ class LabelledTool(Protocol):
 
 
 _NOTHING: Any = object()
-_traits: WeakKeyDictionary[LabelledTool, Mapping[str, tuple[Role, Any]]] = WeakKeyDictionary()
-_roles: WeakKeyDictionary[LabelledTool, frozenset[Role]] = WeakKeyDictionary()
-_names: WeakKeyDictionary[LabelledTool, frozenset[str]] = WeakKeyDictionary()
+_MUTE: frozenset[Role] = frozenset({"content", "option"})
+_UNCHOSEN: frozenset[Role] = frozenset({"amount", "option"})
 
 
 class ArgumentValue(NamedTuple):
@@ -92,68 +91,72 @@ def roles_of(tool: LabelledTool) -> list[tuple[str, Role, bool]]:
     ]
 
 
-def arguments(tool: LabelledTool, values: Any) -> Iterator[ArgumentValue]:
-    """Yield every value of a call with its role; what is left at its default or says nothing is left out."""
-    if not isinstance(values, dict):
-        values = dict(values) if isinstance(values, Mapping) else {}
-    known = traits(tool)
-    for name, value in values.items():
-        role, default = known[name] if name in known else (role_of(name, {}), _NOTHING)
-        if default is not _NOTHING and default == value:
-            continue
-        if type(value) is str:
-            if value:
-                yield ArgumentValue(name, name, role, value)
-        else:
-            yield from _leaves(tool, ArgumentValue(name, name, role, value))
+class ToolFlow:
+    """What is worked out once for a tool: the role and the default of each argument, and every name in its schema."""
 
+    __slots__ = ("names", "roles", "traits")
 
-def traits(tool: LabelledTool) -> Mapping[str, tuple[Role, Any]]:
-    """Return the role and the default of each argument, worked out once for a tool."""
-    known = _traits.get(tool)
-    if known is None:
-        properties: Mapping[str, Any] = tool.input_schema.get("properties", {})
-        known = _traits[tool] = {
-            name: (role_of(name, schema), schema.get("default", _NOTHING) if isinstance(schema, Mapping) else _NOTHING)
-            for name, schema in properties.items()
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        properties: Mapping[str, Any] = schema.get("properties", {})
+        self.traits: dict[str, tuple[Role, Any]] = {
+            name: (role_of(name, inner), inner.get("default", _NOTHING) if isinstance(inner, Mapping) else _NOTHING)
+            for name, inner in properties.items()
         }
-    return known
+        self.roles: frozenset[Role] = frozenset(role for role, _ in self.traits.values())
+        self.names: frozenset[str] = frozenset(_property_names(schema))
+        """The names of all properties, at any depth."""
+
+    def arguments(self, values: Any) -> list[ArgumentValue]:
+        """Return every value of a call with its role; what is left at its default or says nothing is left out."""
+        if not isinstance(values, dict):
+            values = dict(values) if isinstance(values, Mapping) else {}
+        traits, values_of = self.traits, list[ArgumentValue]()
+        for name, value in values.items():
+            role, default = traits[name] if name in traits else (role_of(name, {}), _NOTHING)
+            if value != "" and (default is _NOTHING or default != value):
+                whole = ArgumentValue(name, name, role, value)
+                if type(value) is str:
+                    values_of.append(whole)
+                else:
+                    values_of += self._leaves(whole)
+        return values_of
+
+    def chosen(self, values: Any, reads: bool) -> list[Any]:
+        """Return the values of a call that chose what it is about: of one that only reads, all; else no content.
+
+        Figures that say how many, or from where on, choose nothing.
+        """
+        chosen: list[Any] = []
+        for one in self.arguments(values):
+            role, value = one.role, one.value
+            if (reads or role not in _MUTE) and (type(value) is str or role not in _UNCHOSEN):
+                chosen.append(value)
+        return chosen
+
+    def _leaves(self, whole: ArgumentValue) -> Iterator[ArgumentValue]:
+        """Yield the values within one; a key that neither a schema nor its own words explain is a value too."""
+        argument, path, role, value = whole
+        if isinstance(value, dict):
+            for name, inner in value.items():
+                telling = by_name(str(name))
+                if telling is None and name not in self.names:
+                    yield ArgumentValue(argument, path, role, name)
+                yield from self._leaves(ArgumentValue(argument, f"{path}.{name}", telling or role, inner))
+        elif isinstance(value, (list, tuple)):
+            for number, inner in enumerate(value):
+                yield from self._leaves(ArgumentValue(argument, f"{path}[{number}]", role, inner))
+        elif value is not None and not isinstance(value, bool) and value != "":
+            yield whole
 
 
-def roles(tool: LabelledTool) -> frozenset[Role]:
-    """Return the roles that the arguments of a tool have, worked out once."""
-    known = _roles.get(tool)
+_flows: WeakKeyDictionary[LabelledTool, ToolFlow] = WeakKeyDictionary()
+
+
+def flow_of(tool: LabelledTool) -> ToolFlow:
+    """Return the flow of values through a tool, worked out once."""
+    known = _flows.get(tool)
     if known is None:
-        known = _roles[tool] = frozenset(role for role, _ in traits(tool).values())
-    return known
-
-
-def chosen(tool: LabelledTool, values: Any, reads: bool) -> list[Any]:
-    """Return the values of a call that chose what it is about: of one that only reads, all; else no content."""
-    return [one.value for one in arguments(tool, values) if reads or one.role not in ("content", "option")]
-
-
-def _leaves(tool: LabelledTool, whole: ArgumentValue) -> Iterator[ArgumentValue]:
-    """Yield the values within one; a key that neither a schema nor its own words explain is a value too."""
-    argument, path, role, value = whole
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            telling = by_name(str(name))
-            if telling is None and name not in _declared_names(tool):
-                yield ArgumentValue(argument, path, role, name)
-            yield from _leaves(tool, ArgumentValue(argument, f"{path}.{name}", telling or role, inner))
-    elif isinstance(value, (list, tuple)):
-        for number, inner in enumerate(value):
-            yield from _leaves(tool, ArgumentValue(argument, f"{path}[{number}]", role, inner))
-    elif value is not None and not isinstance(value, bool) and value != "":
-        yield whole
-
-
-def _declared_names(tool: LabelledTool) -> frozenset[str]:
-    """Return the names of all properties that the schema of a tool's arguments has, at any depth."""
-    known = _names.get(tool)
-    if known is None:
-        known = _names[tool] = frozenset(_property_names(tool.input_schema))
+        known = _flows[tool] = ToolFlow(tool.input_schema)
     return known
 
 

@@ -5,10 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
-from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from toolcrib.origins.normal_forms import ValueForm, days, decoded, fold, form, has_digits, numbers, tokens
+import msgspec
+
+from toolcrib.origins.normal_forms import (
+    SHORTEST_ENCODED,
+    ValueForm,
+    days,
+    decoded,
+    fold,
+    form,
+    has_digits,
+    numbers,
+    tokens,
+)
 from toolcrib.origins.roles import is_content
 from toolcrib.origins.words import MOST_PENDING, TrustedWords, WrittenWords
 
@@ -30,8 +41,7 @@ MOST_SETTLED = 1_000
 """Texts, such as the names of fields, that are known to add nothing before their form is worked out."""
 
 
-@dataclass(slots=True, eq=False)
-class ResultRecord:
+class ResultRecord(msgspec.Struct, eq=False):
     """One object of a result.
 
     `led` says that nothing of the lookup that found it came from elsewhere than the user or what they led to, `queried`
@@ -41,21 +51,22 @@ class ResultRecord:
     call: str
     tool: str
     trusted: bool
-    led: bool
-    queried: bool
-    texts: dict[str, str] = field(default_factory=dict)
-    siblings: list[ResultRecord] = field(default_factory=list)
+    led: bool = False
+    queried: bool = False
+    siblings: list[ResultRecord] = []
+    texts: dict[str, str] = {}
     level: tuple[int, int] = (-1, 0)
 
     def part(self) -> ResultRecord:
         """Return a record within this one, as yet without fields; it stands beside the others of the same result."""
-        made = ResultRecord(self.call, self.tool, self.trusted, self.led, self.queried, siblings=self.siblings)
-        if len(self.siblings) < RECORDS:
-            self.siblings.append(made)
+        siblings = self.siblings
+        made = ResultRecord(self.call, self.tool, self.trusted, self.led, self.queried, siblings)
+        if len(siblings) < RECORDS:
+            siblings.append(made)
         return made
 
 
-class Passage(NamedTuple):
+class Passage(msgspec.Struct, eq=False, gc=False):
     """One text of a result or of another agent."""
 
     kind: Kind
@@ -94,11 +105,12 @@ class OriginIndex:
         self.complete = True
         self.read_private = False
         self.read_untrusted = False
-        self._fields: dict[str, list[tuple[ResultRecord, str]]] = {}
+        self._fields: dict[str, list[tuple[ResultRecord, str, str]]] = {}
         self._words: dict[str, int | list[int]] = {}
         self._passages: list[Passage] = []
         self._all_led: set[str] = set()
         self._settled: set[str] = set()
+        self._repeats: dict[str, int] = {}
         self._sightings = 0
         self._characters = 0
         self._indexed = 0
@@ -134,17 +146,18 @@ class OriginIndex:
         """
         queried = False
         for value in arguments:
-            if isinstance(value, str):
-                shape = form(value)
-                if self.user.hold(shape):
-                    queried = True
-                elif not (self.instructions.hold(shape) or self._field_led(shape) or not value.strip()):
-                    return False, False
+            if type(value) is not str and (type(value) is bool or not isinstance(value, (int, float))):
+                continue
+            shape = form(value)
+            if self.user.hold(shape, as_written=True):
+                queried = True
+            elif not (self.instructions.hold(shape, as_written=True) or self._field_led(shape, True) or not shape.word):
+                return False, False
         return True, queried
 
     def add_text(self, kind: Kind, call: str, tool: str, path: str, text: str) -> None:
         """Take a text in which values may stand."""
-        self._add_passage(kind, ResultRecord(call, tool, False, False, False), path, text)
+        self._add_passage(kind, ResultRecord(call, tool, False), path, text)
 
     def add_written(self, text: str) -> None:
         """Take what an agent wrote somewhere: what comes back from there is not trusted more for it."""
@@ -155,9 +168,9 @@ class OriginIndex:
         if kind is str:
             self._take_text(record, path, name, data)
         elif kind is dict:
-            inner = record.part()
+            inner, settled = record.part(), self._settled
             for key, value in data.items():
-                if key not in self._settled:
+                if key not in settled:
                     self._add_field(inner, path, key)
                 place = f"{path}.{key}" if path else key
                 if type(value) is str:
@@ -173,21 +186,20 @@ class OriginIndex:
     def _take_text(self, record: ResultRecord, path: str, name: str, text: str) -> None:
         """A text that somebody wrote is no field, and neither is the whole of what an untrusted tool returns."""
         is_field = (path != "" or record.trusted) and not is_content(name)
-        is_short = len(text) <= LONGEST_FIELD
-        if is_field:
-            if "\n" in text:
-                for item in _lines(text) if record.trusted else ():
-                    self._add_field(record, path, item)
-            elif is_short:
-                self._add_field(record, path, text)
-        if name and is_short and len(record.texts) < SIBLINGS:
-            record.texts.setdefault(path, text)
-        if not (is_field and _SINGLE.fullmatch(text)):
-            self._add_passage("prose", record, path, text)
+        if len(text) <= LONGEST_FIELD:
+            if name and len(record.texts) < SIBLINGS:
+                record.texts.setdefault(path, text)
+            if is_field and "\n" not in text:
+                if text not in self._settled:
+                    self._add_field(record, path, text)
+                if (len(text) < SHORTEST_ENCODED and text.isascii() and text.isalnum()) or _SINGLE.fullmatch(text):
+                    return
+        if is_field and record.trusted and "\n" in text:
+            for item in _lines(text):
+                self._add_field(record, path, item)
+        self._add_passage("prose", record, path, text)
 
     def _add_field(self, record: ResultRecord, path: str, text: str) -> None:
-        if text in self._settled:
-            return
         shape = form(text)
         seen = self._fields.get(key := shape.key) or []
         full = len(seen) >= SIGHTINGS
@@ -199,26 +211,33 @@ class OriginIndex:
             self.complete = False
             return
         if record.led and not self.user.hold(shape) and self._written.hold(shape):
-            record = ResultRecord(record.call, record.tool, False, False, False)  # an agent wrote it there before
+            record = ResultRecord(record.call, record.tool, False)  # an agent wrote it there before
         if not full:
-            seen.append((record, path))
+            seen.append((record, path, shape.word))
             self._fields[key] = seen
             self._sightings += 1
         elif record.led:
-            others = [place for place, (one, _) in enumerate(seen) if not one.led]
+            others = [place for place, (one, *_) in enumerate(seen) if not one.led]
             if others:
-                seen[others[0]] = (record, path)
+                seen[others[0]] = (record, path, shape.word)
             if len(others) < 2:
                 self._all_led.add(key)
 
     def _add_passage(self, kind: Kind, record: ResultRecord, path: str, text: str) -> None:
-        full = len(self._passages) >= MOST_PASSAGES or self._characters + len(text) > MOST_CHARACTERS
+        size, passages = len(text), self._passages
+        if size <= LONGEST_LINE:
+            times = self._repeats.get(text, 0)
+            if times >= SIGHTINGS:  # every word of it has as many places as are kept
+                return
+            if times or len(self._repeats) < MOST_SETTLED:
+                self._repeats[text] = times + 1
+        full = len(passages) >= MOST_PASSAGES or self._characters + size > MOST_CHARACTERS
         if full or len(self._words) > MOST_WORDS:
             self.complete = False
             return
-        self._passages.append(Passage(kind, record, path, text))
-        self._characters += len(text)
-        self._pending += len(text)
+        passages.append(Passage(kind, record, path, text))
+        self._characters += size
+        self._pending += size
         if self._pending > MOST_PENDING:
             self._read_pending()
 
@@ -230,22 +249,24 @@ class OriginIndex:
         self._pending = 0
 
     def _read(self, place: int, text: str) -> None:
-        for folded in map(fold, (text, *decoded(text))):
-            for word in tokens(folded):
-                self._note(word, place)
-            if has_digits(folded):
-                for plain in numbers(folded):
-                    self._note(f"#{plain}", place)
-                for date in days(folded):
-                    self._note(f"@{date}", place)
+        for one in (text, *decoded(text)):
+            is_ascii = one.isascii()
+            folded = "" if is_ascii else fold(one)
+            self._note(tokens(one if is_ascii else folded), place)
+            if has_digits(folded or one):
+                folded = folded or fold(one)
+                self._note([f"#{plain}" for plain in numbers(folded)], place)
+                self._note([f"@{date}" for date in days(folded)], place)
 
-    def _note(self, word: str, place: int) -> None:
-        places = self._words.setdefault(word, place)
-        if isinstance(places, list):
-            if len(places) < SIGHTINGS and places[-1] != place:
-                places.append(place)
-        elif places != place:
-            self._words[word] = [places, place]
+    def _note(self, words: Iterable[str], place: int) -> None:
+        known = self._words
+        for word in words:
+            places = known.setdefault(word, place)
+            if type(places) is list:
+                if len(places) < SIGHTINGS and places[-1] != place:
+                    places.append(place)
+            elif places != place:
+                known[word] = [places, place]  # type: ignore[list-item]  # it is one place
 
     def _places(self, word: str) -> list[int]:
         places = self._words.get(word)
@@ -253,12 +274,12 @@ class OriginIndex:
 
     # What is asked of it
 
-    def said(self, value: Any) -> bool:
+    def said(self, value: Any, as_written: bool = False) -> bool:
         """Return True if the user or whoever wrote the agent's instructions said a value."""
         if value is None or value is True or value is False:
             return False
         shape = form(value)
-        return self.user.hold(shape) or self.instructions.hold(shape)
+        return self.user.hold(shape, as_written) or self.instructions.hold(shape, as_written)
 
     def sightings(self, value: Any, argument: str | None = None) -> list[Sighting]:
         """Return where a value was seen, what is trusted most first; what nobody said was seen nowhere.
@@ -271,37 +292,42 @@ class OriginIndex:
         if self.instructions.contain(value):
             sightings.append(Sighting("instructions", trusted=True))
         sightings += self.fields(value)
-        for kind, record, path, text in self._holding(value):
-            described = record.led and self._described(record)
-            sightings.append(
-                Sighting(kind, record.call, record.tool, path, record.trusted, described=described, passage=text)
-            )
+        for one in self._holding(value):
+            record, described = one.record, one.record.led and self._described(one.record)
+            place = one.kind, record.call, record.tool, one.path, record.trusted
+            sightings.append(Sighting(*place, described=described, passage=one.text))
         return sightings or self._made_of(argument) or [Sighting("nowhere")]
 
-    def fields(self, value: Any) -> list[Sighting]:
+    def fields(self, value: Any, as_written: bool = False) -> list[Sighting]:
         """Return the records of which a value is a whole field, what is trusted most first."""
-        records = list(self._whole(value))
+        records = list(self._whole(value, as_written))
         if len(records) > 1:
             records.sort(key=lambda one: (not one.named, not one.led, not one.trusted))
         return records
 
-    def led_to(self, value: Any) -> bool:
+    def led_to(self, value: Any, as_written: bool = False) -> bool:
         """Return True if a value is a whole field of a record that the user's words led to."""
-        return self._field_led(form(value))
+        return self._field_led(form(value), as_written)
 
-    def _field_led(self, shape: ValueForm) -> bool:
+    def written_in_pieces(self, value: str) -> bool:
+        """Return True if agents wrote all parts of a value: where they wrote them, a tool may have joined them."""
+        return len(value) <= LONGEST_FIELD and self._written.make_up(value)
+
+    def _field_led(self, shape: ValueForm, as_written: bool) -> bool:
         if not shape.hidden:
-            for record, _ in self._fields.get(shape.key, ()):
-                if record.led:
+            for record, _, word in self._fields.get(shape.key, ()):
+                if record.led and (not as_written or shape.number is None or word == shape.word):
                     return True
         return False
 
-    def _whole(self, value: Any) -> Iterator[Sighting]:
+    def _whole(self, value: Any, as_written: bool) -> Iterator[Sighting]:
         """Yield the records of which a value is a whole field."""
         text, shape = str(value), form(value)
         if shape.hidden:
             return
-        for record, path in self._fields.get(shape.key, ()):
+        for record, path, word in self._fields.get(shape.key, ()):
+            if as_written and shape.number is not None and word != shape.word:
+                continue
             named = record.led and self._named(record, path, text)
             yield Sighting("field", record.call, record.tool, path, record.trusted, record.led, named)
 

@@ -76,6 +76,7 @@ def names_location(path: str) -> bool:
     return not _LOCATIONS.isdisjoint(_PART.findall(_CAMEL.sub("_", path.rpartition(".")[2]).casefold()))
 
 
+@lru_cache(16384)
 def is_content(name: str) -> bool:
     """Return True if a field of that name holds what somebody wrote."""
     return by_name(name) == "content"
@@ -91,12 +92,13 @@ def role_of(name: str, schema: Any) -> Role:
 
 def guess(name: str, schema: Mapping[str, Any]) -> Role:
     """Return the role of an argument where none is declared."""
-    kinds = _kinds(schema)
+    kinds, named = _kinds(schema), by_name(name)
+    if "enum" in schema and named in ("recipient", "destination"):
+        return named  # a list of whom it may reach does not say who was meant
     if "enum" in schema or "const" in schema or kinds == {"boolean"}:
         return "option"
     if (role := _FORMATS.get(str(schema.get("format")))) is not None:
         return role
-    named = by_name(name)
     if named is not None:
         return named
     return "amount" if kinds and kinds <= {"number", "integer"} else "identifier"

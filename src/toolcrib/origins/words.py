@@ -7,11 +7,13 @@ from typing import Any
 
 from toolcrib.origins import deeds
 from toolcrib.origins.normal_forms import (
+    MARKS,
     SHORTEST_ENCODED,
     Day,
     ValueForm,
     days,
     decoded,
+    figures,
     fold,
     form,
     has_digits,
@@ -22,6 +24,9 @@ from toolcrib.origins.normal_forms import (
 
 _RUN_ON = re.compile(r"\.(?=[A-Z][a-z])")
 MOST = 1_000_000
+SHORTEST_PIECE = 2
+"""Letters of a word that an agent wrote, of which a longer one may be put together."""
+
 MOST_PENDING = 64_000
 """Characters of texts whose words are not read yet."""
 
@@ -50,13 +55,13 @@ class WordIndex:
         """Return True if a value stands in them, as a whole and at the bounds of words."""
         return value is not None and value is not True and value is not False and self.hold(form(value))
 
-    def hold(self, value: ValueForm) -> bool:
-        """Return True if a value of that form stands in them."""
+    def hold(self, value: ValueForm, as_written: bool = False) -> bool:
+        """Return True if a value of that form stands in them; `as_written`, `007` is another number than `7`."""
         hidden, plain, date, word, _ = value
         if hidden:
             return False
         if plain is not None:
-            return plain in self._numbers
+            return plain in self._numbers and (not as_written or word in self._tokens)
         if date is not None:
             return date in self._days
         return bool(word) and (word in self._tokens or (" " in word and self._hold_phrase(word)))
@@ -93,7 +98,9 @@ class TrustedWords(WordIndex):
         for token in tokens(folded):
             self._tokens |= {token, token.removesuffix("'s")}
             self.addresses |= "@" in token[1:-1]
-        self._numbers.update(numbers(without_dates(folded)))
+        undated = without_dates(folded)
+        self._numbers.update(numbers(undated))
+        self._tokens.update(figures(undated))
         self._days.update(days(folded))
         self.stems |= deeds.stems(folded)
 
@@ -104,6 +111,8 @@ class WrittenWords(WordIndex):
     def __init__(self) -> None:
         super().__init__()
         self._pending: list[str] = []
+        self._mixed: list[str] = []
+        """Single words with figures in them, whose numbers are not read yet."""
         self._size = 0
 
     def add(self, text: str) -> None:
@@ -117,11 +126,26 @@ class WrittenWords(WordIndex):
         if self._size > MOST_PENDING:
             self._read_pending()
 
-    def hold(self, value: ValueForm) -> bool:
+    def hold(self, value: ValueForm, as_written: bool = False) -> bool:
         """Return True if an agent may have written a value; once they are full, everything may have been."""
         if self._pending:
             self._read_pending()
-        return self.full or super().hold(value)
+        if self._mixed and value.number is not None:
+            self._numbers.update(numbers(" ".join(self._mixed)))
+            self._mixed.clear()
+        return self.full or (bool(self._length) and super().hold(value))
+
+    def make_up(self, value: str) -> bool:
+        """Return True if a value consists of several words that an agent wrote, of two letters or more."""
+        if self._pending:
+            self._read_pending()
+        word, ends = fold(value), {0}
+        for end in range(1, len(word) + 1):
+            pieces = (word[start:end] for start in ends if end - start >= SHORTEST_PIECE)
+            mark = word[end - 1] in MARKS and end - 1 in ends  # no word has it at its end
+            if mark or any(piece != word and piece in self._tokens for piece in pieces):
+                ends.add(end)
+        return len(word) in ends
 
     def _read_pending(self) -> None:
         for text in self._pending:
@@ -134,7 +158,7 @@ class WrittenWords(WordIndex):
         if word not in self._tokens:
             self._tokens.add(word)
             if not word.isalpha():
-                self._numbers.update(numbers(word))
+                self._mixed.append(word)
         self._append(word)
 
     def _read(self, text: str) -> None:

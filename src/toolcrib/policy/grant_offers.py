@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from toolcrib.origins.flow import traits
+from toolcrib.origins.flow import flow_of
 from toolcrib.origins.roles import by_name
 from toolcrib.policy import paths
 from toolcrib.policy.conditions import CallArguments, plain
@@ -102,7 +102,8 @@ def _pinned(tool: Tool, call: CallArguments) -> dict[str, Any] | None:
 
 def _chooses(tool: Tool, name: str, value: Any) -> bool:
     """Return True if an argument says whom, where, which or how, and is not only what is said."""
-    role = traits(tool)[name][0] if name in traits(tool) else by_name(name)
+    traits = flow_of(tool).traits
+    role = traits[name][0] if name in traits else by_name(name)
     return role != "content" or not isinstance(value, str)
 
 

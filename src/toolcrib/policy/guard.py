@@ -8,19 +8,20 @@ is free, except for links and addresses that only strangers wrote.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from toolcrib.origins import deeds
 from toolcrib.origins.addresses import is_address, is_url, links
-from toolcrib.origins.flow import ArgumentValue, arguments, roles
+from toolcrib.origins.flow import ArgumentValue, flow_of
 from toolcrib.origins.index import OriginIndex, Sighting
+from toolcrib.origins.passages import excerpt
 from toolcrib.origins.roles import names_location
 from toolcrib.policy.verdicts import Verdict
 from toolcrib.schema.redaction import parted
 from toolcrib.schema.visible_json import visible_text
 from toolcrib.tool import Tool
 
-_AROUND = 60
 _PLACES = {
     "user": "in the words of the user",
     "instructions": "in the instructions of the agent",
@@ -46,76 +47,92 @@ class Doubt(NamedTuple):
         if seen is None:
             return {"text": self.text}
         facts = {"argument": self.argument, "value": self.value, "seen": seen.kind, "text": self.text}
-        more = {"call": seen.call, "tool": seen.tool, "path": seen.path, "passage": _around(seen.passage, self.value)}
+        passage, written = excerpt(seen.passage, self.value)
+        more = {"call": seen.call, "tool": seen.tool, "path": seen.path, "passage": passage}
+        if written not in ("", self.value):
+            more["written"] = written
         return {**facts, **{name: value for name, value in more.items() if value}}
 
 
-def concerns(tool: Tool) -> bool:
-    """Return True if calls of a tool are looked at: those that act, and those that may fetch from an address."""
+class ToolGuard:
+    """The guard of the calls of one tool, with what is worked out once for it."""
+
+    __slots__ = ("_acts", "_asked_by", "_flow", "_leaves", "_tool")
+
+    def __init__(self, tool: Tool) -> None:
+        self._tool = tool
+        self._flow = flow_of(tool)
+        self._acts = tool.does != "read"
+        self._leaves = _leaves(tool)
+        self._asked_by = deeds.asked_by(tool.name, tool.description)
+
+    def verdict(self, values: Mapping[str, Any], index: OriginIndex | None, detail: tuple[str, ...] = ()) -> Verdict:
+        """Return what is said of a call of an agent, after the `detail`; without an index nothing is trusted."""
+        asks = list(self.doubts(values, index))
+        if not asks:
+            return _passed(detail)
+        more = tuple(f"origin: {doubt.text}" for doubt in asks)
+        return Verdict("ask", "rule", asks[0].text, "guarded", detail=(*detail, *more))
+
+    def account(self, values: Mapping[str, Any], index: OriginIndex | None) -> Iterator[str]:
+        """Yield where each value of a call was seen that needs no question, a line each."""
+        hidden = _hidden(self._tool, values)
+        for one in self._flow.arguments(values):
+            seen = (index or OriginIndex()).sightings(one.value, one.argument)[0]
+            value = "a hidden value" if one.argument in hidden else _short(str(one.value))
+            place = f" (call {seen.call}, {seen.tool}, `{seen.path}`)" if seen.call else ""
+            yield f"origin: `{one.path}` = {value}, {one.role}: {_PLACES[seen.kind]}{place}"
+
+    def doubts(self, values: Mapping[str, Any], index: OriginIndex | None) -> Iterator[Doubt]:
+        """Yield everything about a call that needs a question."""
+        index = index or OriginIndex()
+        acts, own, others = self._acts, 0, 0
+        for one in map(_as_address, self._flow.arguments(values)):
+            role = one.role
+            if role == "option" or not (acts or (role == "destination" and _is_place(one))):
+                continue
+            if role == "content":
+                if self._leaves or (isinstance(one.value, str) and is_url(one.value)):
+                    yield from _links(one, index)
+                continue
+            which = role != "amount"
+            if index.said(one.value, as_written=which):
+                own += which
+            elif _needs_no_name(one) and index.led_to(one.value, which):  # nothing else is looked for, which costs more
+                others += 1
+            else:
+                seen = index.fields(one.value, which)
+                others += which or bool(seen)
+                passes = _led(one, seen, index) if seen else False
+                if not seen:
+                    seen = index.sightings(one.value, one.argument)
+                    passes = _passes(one, seen, index, acts)
+                if not passes:
+                    secret = one.argument in _hidden(self._tool, values)
+                    yield _doubt(one.path, "a hidden value" if secret else str(one.value), seen)
+        if acts and (others or not own) and self._asked_by.isdisjoint(index.user.stems):
+            yield Doubt("", "", None, f"nothing in your words asks for {self._tool.id}")
+
+
+def tool_guard(tool: Tool) -> ToolGuard | None:
+    """Return the guard of a tool: of those that act, and those that may fetch from an address; None for others."""
     if tool.namespace == "builtin":
-        return False
-    return tool.does != "read" or "destination" in roles(tool) or _reaches(tool)
+        return None
+    concerned = tool.does != "read" or "destination" in flow_of(tool).roles or _reaches(tool)
+    return ToolGuard(tool) if concerned else None
 
 
-def verdict(tool: Tool, values: Mapping[str, Any], index: OriginIndex | None, detail: tuple[str, ...] = ()) -> Verdict:
-    """Return what the guard says of a call of an agent, after the `detail`; without an index nothing is trusted."""
-    asks = list(doubts(tool, values, index or OriginIndex()))
-    if not asks:
-        return Verdict("allow", message="its values come from the user's words", detail=detail)
-    more = tuple(f"origin: {doubt.text}" for doubt in asks)
-    return Verdict("ask", "rule", asks[0].text, "guarded", detail=(*detail, *more))
-
-
-def doubt_records(tool: Tool, values: Mapping[str, Any], index: OriginIndex | None) -> list[dict[str, Any]]:
-    """Return what is asked about as plain data, for whoever shows the question."""
-    return [doubt.data() for doubt in doubts(tool, values, index or OriginIndex())]
-
-
-def account(tool: Tool, values: Mapping[str, Any], index: OriginIndex | None) -> Iterator[str]:
-    """Yield where each value of a call was seen that needs no question, a line each."""
-    hidden = _hidden(tool, values)
-    for one in arguments(tool, values):
-        seen = (index or OriginIndex()).sightings(one.value, one.argument)[0]
-        value = "a hidden value" if one.argument in hidden else _short(str(one.value))
-        place = f" (call {seen.call}, {seen.tool}, `{seen.path}`)" if seen.call else ""
-        yield f"origin: `{one.path}` = {value}, {one.role}: {_PLACES[seen.kind]}{place}"
-
-
-def doubts(tool: Tool, values: Mapping[str, Any], index: OriginIndex) -> Iterator[Doubt]:
-    """Yield everything about a call that needs a question."""
-    acts = tool.does != "read"
-    own, others = 0, 0
-    for one in map(_as_address, arguments(tool, values)):
-        if one.role == "option" or not (acts or (one.role == "destination" and _is_place(one))):
-            continue
-        if one.role == "content":
-            if _leaves(tool):
-                yield from _links(one, index)
-            continue
-        if index.said(one.value):
-            own += one.role != "amount"
-            continue
-        if _needs_no_name(one) and index.led_to(one.value):  # nothing else is looked for, which costs more
-            others += 1
-            continue
-        seen = index.fields(one.value)
-        others += one.role != "amount" or bool(seen)
-        if not (
-            _led(one, seen, index)
-            if seen
-            else _passes(one, seen := index.sightings(one.value, one.argument), index, acts)
-        ):
-            secret = one.argument in _hidden(tool, values)
-            yield _doubt(one.path, "a hidden value" if secret else str(one.value), seen)
-    if acts and (others or not own) and deeds.asked_by(tool.name, tool.description).isdisjoint(index.user.stems):
-        yield Doubt("", "", None, f"nothing in your words asks for {tool.id}")
+@lru_cache(1024)
+def _passed(detail: tuple[str, ...]) -> Verdict:
+    return Verdict("allow", message="its values come from the user's words", detail=detail)
 
 
 def _as_address(one: ArgumentValue) -> ArgumentValue:
     """Return a value as a destination where it is a URL, whatever it is called, or an address in an option."""
-    if one.role in ("content", "destination") or not isinstance(one.value, str):
+    value, role = one.value, one.role
+    if role == "content" or role == "destination" or not isinstance(value, str):
         return one
-    reaches = is_url(one.value) or (one.role == "option" and is_address(one.value))
+    reaches = is_url(value) or (role == "option" and is_address(value))
     return one._replace(role="destination") if reaches else one
 
 
@@ -126,7 +143,7 @@ def _is_place(one: ArgumentValue) -> bool:
 
 def _leaves(tool: Tool) -> bool:
     """Return True if what a tool is given as content reaches others: whom it names, or whoever reads what it posts."""
-    if not _LEAVING.isdisjoint(roles(tool)) or deeds.tells(tool.name):
+    if not _LEAVING.isdisjoint(flow_of(tool).roles) or deeds.tells(tool.name):
         return True
     return tool.annotations is not None and tool.annotations.open_world
 
@@ -145,6 +162,8 @@ def _led(one: ArgumentValue, fields: list[Sighting], index: OriginIndex) -> bool
     led = [where for where in fields if where.led]
     if _needs_no_name(one):
         return bool(led)
+    if index.written_in_pieces(str(one.value)):
+        return False
     return any(where.trusted or (where.named and not index.user.addresses) for where in led)
 
 
@@ -164,7 +183,8 @@ def _passes(one: ArgumentValue, seen: list[Sighting], index: OriginIndex, acts: 
 
 def _links(one: ArgumentValue, index: OriginIndex) -> Iterator[Doubt]:
     """Yield the links and addresses in a content that only strangers wrote, or that nobody wrote once they could."""
-    for link in links(str(one.value)):
+    text = str(one.value)
+    for link in links(text) or ([text] if is_url(text) else []):
         seen = index.sightings(link)
         unknown = seen[0].kind == "nowhere" and (index.heard_strangers or not index.complete)  # it may be in disguise
         if unknown or (seen[0].kind in ("prose", "agent") and not seen[0].trusted and not seen[0].described):
@@ -201,12 +221,3 @@ def _hidden(tool: Tool, values: Mapping[str, Any]) -> set[str]:
         return set()
     shown = parted(tool.hidden, dict(values))[0]
     return {name for name, value in values.items() if shown.get(name) != value}
-
-
-def _around(passage: str, value: str) -> str:
-    """Return the part of a passage in which a value stands."""
-    at = passage.casefold().find(value.casefold())
-    if at < 0:
-        return passage[: 2 * _AROUND]
-    start, end = max(0, at - _AROUND), at + len(value) + _AROUND
-    return ("…" if start else "") + passage[start:end] + ("…" if end < len(passage) else "")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from toolcrib.findings import Finding
 from toolcrib.policy import capabilities, globs, grant_offers, review, shell
@@ -35,6 +35,9 @@ from toolcrib.policy.shell import TRUSTED
 from toolcrib.policy.verdicts import Arguments, Pin, Policy, Subject, Verdict
 from toolcrib.tool import Tool
 
+if TYPE_CHECKING:
+    from toolcrib.policy.guard import ToolGuard
+
 """Where paths start in a session that says nothing: in a folder that no grant of a workspace gives away."""
 
 Guard = Literal["off", "runs", "agents"]
@@ -51,7 +54,7 @@ class _ToolFacts(NamedTuple):
     kinds: Mapping[str, str]
     families: tuple[str, ...]
     believed: bool
-    guarded: bool
+    guard: ToolGuard | None
     origins: bool
     verdict: Verdict | None  # where it is the same for every call
 
@@ -118,7 +121,7 @@ class RulePolicy(Policy):
             BadRule: a pattern does not fit the kind of an argument.
         """
         known = self._known.get(tool) or self.known(tool)
-        if known.guarded and self._guards(session):
+        if known.guard is not None and self._guards(session):
             return self._guarded(session, tool, known, arguments()).verdict
         return known.verdict or self._judge(session, tool, known, arguments()).verdict
 
@@ -133,27 +136,24 @@ class RulePolicy(Policy):
         if refusal is not None:
             return Explanation(refusal)
         known = self.known(tool)
-        judge = self._guarded if known.guarded and self._guards(session) else self._judge
-        explanation = judge(session, tool, known, arguments())
+        guard = known.guard if self._guards(session) else None
+        explanation = (self._judge if guard is None else self._guarded)(session, tool, known, arguments())
         origins: tuple[str, ...] = ()
-        if judge == self._guarded and (explanation.verdict.effect, explanation.verdict.by) == ("allow", "default"):
-            from toolcrib.policy.guard import account
-
-            origins = tuple(account(tool, arguments(), session.origins))
+        if guard is not None and (explanation.verdict.effect, explanation.verdict.by) == ("allow", "default"):
+            origins = tuple(guard.account(arguments(), session.origins))
         return explanation._replace(notes=(*explanation.notes, *origins, *_notes(explanation.needs)))
 
     def needs_origins(self, tool: Tool, in_run: bool) -> bool:
         """True if what it says of a tool's calls depends on where their values come from."""
         known = self._known.get(tool) or self.known(tool)
-        return known.origins or (known.guarded and (in_run or self.guard == "agents"))
+        return known.origins or (known.guard is not None and (in_run or self.guard == "agents"))
 
     def doubts(self, session: Subject, tool: Tool, arguments: Arguments) -> list[dict[str, Any]]:
         """What the guard asks about, value by value, for whoever shows the question."""
-        if not (self.known(tool).guarded and self._guards(session)):
+        guard = self.known(tool).guard
+        if guard is None or not self._guards(session):
             return []
-        from toolcrib.policy.guard import doubt_records
-
-        return doubt_records(tool, arguments(), session.origins)
+        return [doubt.data() for doubt in guard.doubts(arguments(), session.origins)]
 
     def hides(self, tool: Tool, session: Subject | None = None) -> bool:
         """True if every call of the tool is denied by a rule, so that a model need not see it."""
@@ -235,20 +235,20 @@ class RulePolicy(Policy):
                 self._known.clear()
                 self.constant.clear()
             facts = self._known[tool] = self._work_out(tool)
-            if facts.verdict is not None and not (facts.guarded or facts.origins):
+            if facts.verdict is not None and facts.guard is None and not facts.origins:
                 self.constant[tool] = facts.verdict
         return facts
 
     def _work_out(self, tool: Tool) -> _ToolFacts:
         plan = self._set.plan(tool)
         names = (tool.source, tool.namespace)
-        guarded = self.guard != "off" and _concerns(tool)
+        guard = None if self.guard == "off" else _guard_of(tool)
         known = _ToolFacts(
             plan.rules,
             capabilities.kinds_of(tool.capabilities, tool.input_schema),
             tuple(capabilities.families(tool.capabilities)),
             any(globs.text(glob)(name) for glob in self.believed for name in names),
-            guarded,
+            guard,
             any(bound.needs_origins for bound in plan.rules),
             None,
         )
@@ -272,9 +272,8 @@ class RulePolicy(Policy):
         decided = explanation.verdict
         if decided.by != "default" or self.default not in ("auto", "allow") or asks_anyway(tool, known.believed):
             return explanation
-        from toolcrib.policy.guard import verdict
-
-        guarded = verdict(tool, args, session.origins, decided.detail)
+        assert known.guard is not None
+        guarded = known.guard.verdict(args, session.origins, decided.detail)
         notes = guarded.detail[len(decided.detail) :]
         return Explanation(guarded, explanation.needs, explanation.parts, (*explanation.notes, *notes))
 
@@ -310,10 +309,10 @@ class RulePolicy(Policy):
                 yield Need(wanted.text, judged.effect, judged.pattern, _message(wanted, judged, grants))
 
 
-def _concerns(tool: Tool) -> bool:
-    from toolcrib.policy.guard import concerns
+def _guard_of(tool: Tool) -> ToolGuard | None:
+    from toolcrib.policy.guard import tool_guard
 
-    return concerns(tool)
+    return tool_guard(tool)
 
 
 class _LookedAt(NamedTuple):
