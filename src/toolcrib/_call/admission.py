@@ -111,11 +111,9 @@ class Admission:
             if context is not None and tool.prepare is not None and new:
                 await self._prepare(look, tool, context)
             look.parsed = parsed = self._validate(look, tool)
-            if context is not None and tool.validate is not None:
-                await self._check(look, tool, parsed, context)
             settled = options.agent is None or tool in (request.session if scope is None else scope).policy.constant
-            if context is not None and not settled and not self._knows_origins(request, tool, scope):
-                await request.session._trace_origins(None if scope is None else scope.instructions)
+            if context is not None and (tool.validate is not None or not settled):
+                await self._look_further(look, tool, parsed, context, scope)
             verdict = self._decide(request, tool, parsed, scope)
             repeats = request.session.loops is not None and options.by.kind != "agent"
             if new and (repeats or tool.limits.rate is not None or self._rated):
@@ -367,14 +365,19 @@ class Admission:
         if isinstance(value, str) and value:
             raise _Refusal(failure_of(tool, "invalid_arguments", value))
 
-    def _knows_origins(self, request: CallRequest, tool: Tool, scope: AgentScope | None) -> bool:
-        """Return False if it has to be found out first where the values of an agent's call come from."""
-        session, in_run = request.session, request.options.run is not None
+    async def _look_further(
+        self, look: _Look, tool: Tool, parsed: ParsedArguments, context: MakeContext, scope: AgentScope | None
+    ) -> None:
+        """Let the tool check the arguments, and find out where those of an agent come from."""
+        if tool.validate is not None:
+            await self._check(look, tool, parsed, context)
+        session, in_run = look.request.session, look.request.options.run is not None
         policy = session.policy if scope is None else scope.policy
-        if not policy.needs_origins(tool, in_run):
-            return True
-        log = session.origin_log
-        return log is not None and log.refresh(None if scope is None else scope.instructions)
+        if look.request.agent is None or not policy.needs_origins(tool, in_run):
+            return
+        instructions = None if scope is None else scope.instructions
+        if session.origin_log is None or not session.origin_log.refresh(instructions):
+            await session._trace_origins(instructions)
 
     # 4. decide
 
