@@ -24,7 +24,7 @@ CALLS = 15
 MANY = {"claude": 60}
 """More calls of a framework that makes them one after another, and whose turns are long and few."""
 
-ROUNDS, LONG_S = 8, 40.0
+ROUNDS, LONG_S = 8, 25.0
 """How many rounds of turns there are at least, and for how long: the quickest of many is the least disturbed."""
 
 SHARED = "shared"
