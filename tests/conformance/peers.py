@@ -10,12 +10,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import platform
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -199,7 +201,9 @@ def main() -> int:
     installed("npm:" + NODE)
     tables = [_servers(choice.names), _clients(choice.names)]
     if choice.write_docs:
-        docs.write(PAGE, "\n\n".join(table.as_markdown() for table in tables), MARKERS)
+        programs_used = f"Python {platform.python_version()} and Node {NODE.rpartition('@')[2]}"
+        when = f"Run on {datetime.now(UTC):%Y-%m-%d} with {programs_used}."
+        docs.write(PAGE, "\n\n".join((*(table.as_markdown() for table in tables), when)), MARKERS)
     return 1 if any(table.failed for table in tables) else 0
 
 

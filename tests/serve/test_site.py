@@ -187,6 +187,9 @@ async def test_a_site_for_mcp_clients_alone_has_nothing_else() -> None:
         await site.open()
         assert site.endpoint("/v1/tools") is None
         assert [path for path in ("/mcp", "/sse", "/messages") if site.endpoint(path) is None] == []
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(site), base_url="http://localhost") as http:
+            answer = await http.get("/v1/tools")
+        assert answer.json()["error"]["hint"] == "this server serves MCP clients alone, at /mcp"
         await site.quiet()
 
 

@@ -141,7 +141,7 @@ class Site:
             scope = _below_root(scope)
         app = self.endpoint(scope["path"])
         if app is None:
-            await self._documents.get(scope["path"], _nothing)(scope, receive, send)
+            await self._documents.get(scope["path"], self._nothing)(scope, receive, send)
             return
         headers = dict(scope["headers"])
         if self._traces and b"traceparent" in headers:
@@ -294,6 +294,10 @@ class Site:
             return "The store does not answer"
         return None
 
+    async def _nothing(self, scope: Scope, receive: Receive, send: Send) -> None:
+        status, body, headers = nowhere(MCP if API not in self._mounts else None).reply()
+        await reply(send, status, body, headers)
+
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
         try:
@@ -313,11 +317,6 @@ def _twice(headers: Sequence[tuple[bytes, bytes]]) -> bytes | None:
     """Return a header that must come once and came twice: a proxy before this server may have used the other one."""
     names = [name for name, _ in headers if name in _ONCE]
     return next((name for name in names if names.count(name) > 1), None)
-
-
-async def _nothing(scope: Scope, receive: Receive, send: Send) -> None:
-    status, body, headers = nowhere().reply()
-    await reply(send, status, body, headers)
 
 
 def _for_page(send: Send, origin: bytes) -> Send:

@@ -83,9 +83,10 @@ class ApiError(Exception):
         return self.status, msgspec.json.encode(ErrorForm(self.detail)), headers
 
 
-def nowhere() -> ApiError:
-    """There is nothing at the path of a request, whichever part of the server looked."""
-    return ApiError("not_found", "There is nothing at this path", "/v1/openapi.json tells what is")
+def nowhere(only: str | None = None) -> ApiError:
+    """There is nothing at the path of a request, whichever part of the server looked; `only` is all that it serves."""
+    hint = "/v1/openapi.json tells what is" if only is None else f"this server serves MCP clients alone, at {only}"
+    return ApiError("not_found", "There is nothing at this path", hint)
 
 
 def missing(what: str = "session") -> ApiError:
