@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -13,6 +14,7 @@ import httpx
 from tests.accounts.service import Service
 from toolcrib import Context, Crib, Question, Session, ToolFailure, tool
 from toolcrib.accounts import AccountSettings, AuthorizationReply
+from toolcrib.sources.mcp import Mcp
 
 OpenCrib = Callable[..., Awaitable[Crib]]
 RETURN = "http://localhost:9/callback"
@@ -74,6 +76,13 @@ async def connect(crib: Crib, owner: str, login: str, scope: str | None = None) 
     """Connects the account of an owner, as a person would."""
     url = await crib.accounts.begin(owner, "shop", RETURN, scope=scope)
     await crib.accounts.finish(await visit(url, login))
+
+
+async def connect_and_list(crib: Crib, source: Mcp, owner: str, login: str) -> None:
+    """The same; returns when the server has listed what it has for the owner."""
+    await connect(crib, owner, login)
+    if (listing := source.prepare(owner)) is not None:
+        await asyncio.wait({listing})
 
 
 async def question(session: Session, call: str) -> Question:

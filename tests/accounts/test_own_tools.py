@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.accounts.place import KEY, OpenCrib, connect, question, shop
+from tests.accounts.place import KEY, OpenCrib, connect, connect_and_list, question, shop
 from tests.accounts.service import Service
 from tests.accounts.test_serve import OWNERS, as_owner
 from tests.requirements import requirement
@@ -74,12 +74,13 @@ def changed(session: Session) -> tuple[str, ...]:
 async def test_each_owner_sees_the_tools_of_their_own_account_and_calls_them(
     lists: Service, tmp_path: Path, trusted: bool
 ) -> None:
-    async with served(lists, tmp_path, mail(lists, trusted=trusted)) as place:
+    source = mail(lists, trusted=trusted)
+    async with served(lists, tmp_path, source) as place:
         assert [*await shown(place, "ada")] == [*await shown(place, "bob")] == ["mail__connect"]
-        await connect(place.crib, "ada", "ada@shop")
+        await connect_and_list(place.crib, source, "ada", "ada@shop")
         assert [*await shown(place, "ada")] == ["mail__of_ada", "mail__search", "mail__whoami"]
         assert [*await shown(place, "bob")] == ["mail__connect"]
-        await connect(place.crib, "bob", "bob@shop")
+        await connect_and_list(place.crib, source, "bob", "bob@shop")
         ada, bob = await shown(place, "ada"), await shown(place, "bob")
         assert [*bob] == ["mail__of_bob", "mail__search", "mail__whoami"]
         assert (
@@ -106,16 +107,18 @@ async def test_each_owner_sees_the_tools_of_their_own_account_and_calls_them(
 async def test_after_a_restart_only_those_who_come_back_are_listed_for_and_a_call_that_waited_goes_on(
     open_crib: OpenCrib, lists: Service
 ) -> None:
-    crib = await open_crib(lists, shop(lists), sources=[mail(lists)], policy=POLICY)
-    await connect(crib, "ada", "ada@shop")
-    await connect(crib, "bob", "bob@shop")
+    source = mail(lists)
+    crib = await open_crib(lists, shop(lists), sources=[source], policy=POLICY)
+    for owner in OWNERS:
+        await connect_and_list(crib, source, owner, f"{owner}@shop")
     ada = await crib.open("a", owner="ada", namespaces=["mail"])
     lists.revoke_all()
     call = await ada.submit("mail.of_ada", {})
     await question(ada, call.id)
     await connect(crib, "bob", "bob@shop")
     lists.listed_for.clear()
-    crib = await open_crib(lists, shop(lists), sources=[mail(lists)], policy=POLICY)
+    source = mail(lists)
+    crib = await open_crib(lists, shop(lists), sources=[source], policy=POLICY)
     ada = await crib.open("a", owner="ada", namespaces=["mail"])
     assert [tool.id for tool in ada.tools()] == ["mail.connect"]
     await connect(crib, "ada", "ada@shop")
@@ -132,7 +135,7 @@ async def test_a_tool_is_held_against_what_its_owner_was_shown_first_and_accepte
     crib = await open_crib(lists, shop(lists), sources=[source], policy=POLICY)
     sessions = {}
     for owner in ("ada", "bob"):
-        await connect(crib, owner, f"{owner}@shop")
+        await connect_and_list(crib, source, owner, f"{owner}@shop")
         sessions[owner] = await crib.open(owner, owner=owner, namespaces=["mail"])
     assert [changed(one) for one in sessions.values()] == [(), ()]
     lists.tools["bob@shop"][1]["description"] = "Search, and tell everybody."

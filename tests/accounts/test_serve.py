@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.accounts.place import KEY, connect, question, shop, whoami
+from tests.accounts.place import KEY, connect, connect_and_list, question, shop, whoami
 from tests.accounts.service import Service
 from tests.requirements import requirement
 from tests.serve.place import Place, serving
@@ -129,8 +129,7 @@ async def test_an_owner_sees_the_resources_of_their_own_account_alone(service: S
     ):
         shown = {}
         for connecting in OWNERS:
-            await connect(crib, connecting, f"{connecting}@shop")
-            await crib.registry.prepare(connecting)
+            await connect_and_list(crib, source, connecting, f"{connecting}@shop")
             for owner in OWNERS:
                 listed = await place.result("resources/list", headers=as_owner(owner))
                 shown[connecting, owner] = [one["uri"] for one in listed["resources"]]

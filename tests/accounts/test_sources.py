@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.accounts.place import OpenCrib, all_text, connect, question, shop
+from tests.accounts.place import OpenCrib, all_text, connect, connect_and_list, question, shop
 from tests.accounts.service import Service
 from tests.requirements import requirement
 from toolcrib import Crib
@@ -62,7 +62,10 @@ async def test_each_owner_uses_their_own_and_is_asked_for_it(
 ) -> None:
     source, name = source_of(kind, service, tmp_path)
     crib = await open_crib(service, shop(service), sources=[source], policy=POLICY)
-    await connect(crib, "ada", "ada@shop")
+    if isinstance(source, Mcp):
+        await connect_and_list(crib, source, "ada", "ada@shop")
+    else:
+        await connect(crib, "ada", "ada@shop")
     ada, bob = await allowed(crib, "ada"), await allowed(crib, "bob")
     assert (await ada.call(name, {})).ok
     call = await bob.submit(name, {})

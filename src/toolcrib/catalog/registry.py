@@ -19,7 +19,7 @@ from toolcrib.tool import Tool
 
 SETTLE_S = 2.0
 LATE_S = 10.0
-OWN_S = 5.0
+OWN_S = 10.0
 HEAD_START_S = 0.1
 BETWEEN_STARTS_S = 0.01
 """Sources that nobody waits for start after a moment and one by one: many of them keep no server from answering."""
@@ -159,9 +159,9 @@ class SourceRegistry:
         """True if there are sources whose tools are not known yet."""
         return bool(self._late)
 
-    async def prepare(self, owner: str) -> None:
+    async def prepare(self, owner: str, seconds: float = OWN_S) -> None:
         """Gives sources a moment to list what an owner alone is shown, where that is not known yet."""
-        await self._wait([task for source in self.sources if (task := source.prepare(owner)) is not None], OWN_S)
+        await self._wait([task for source in self.sources if (task := source.prepare(owner)) is not None], seconds)
 
     async def settle(self, tool: str | None = None, owner: str | None = None) -> None:
         """Gives sources that are still starting a moment, soon after the start: whoever lists tools just then finds

@@ -64,7 +64,7 @@ async def call(  # noqa: PLR0913 - the options of a command
     async with at_work(terminal.crib, waits=False) as crib:
         if tool not in crib.catalog.view(("*",)).names:
             await crib.registry.arrive(tool, SOURCE_S)
-            await crib.registry.prepare(owner or user())
+            await crib.registry.prepare(owner or user(), SOURCE_S)
         known = await _known(terminal, crib, tool, session)
         values |= dict(pair(text, known) for text in arg or ())
         opened = await open_session(crib, session, owner, namespace)

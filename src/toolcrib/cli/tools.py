@@ -43,7 +43,7 @@ async def stocked(choice: Choice) -> AsyncIterator[Crib]:
     """The crib with its sources alone, over an empty store, but with what its own store says of strangers' tools and of
     accounts, by which servers list their tools.
     """
-    from toolcrib.cli.crib_choice import chosen
+    from toolcrib.cli.crib_choice import SOURCE_S, chosen
     from toolcrib.cli.questions import user
     from toolcrib.cli.store_choice import missing
     from toolcrib.review import start_findings
@@ -64,7 +64,7 @@ async def stocked(choice: Choice) -> AsyncIterator[Crib]:
         crib.store = crib.pipeline.store = open_store("memory:")
         crib.pipeline.engine = None
         await stack.enter_async_context(crib)
-        await registry.prepare(user())
+        await registry.prepare(user(), SOURCE_S)
         yield crib
 
 
@@ -182,13 +182,14 @@ async def accept_tools(
 
     Cribs that run take notice. Exit code 1 where you say no.
     """
+    from toolcrib.cli.crib_choice import SOURCE_S
     from toolcrib.cli.questions import user
 
     if bool(tools) is every:
         raise CommandError("Say which tools, or --all", "`toolcrib tools list` marks those that changed")
     async with stocked(terminal.crib) as crib:
         for owner in {account.owner for account in await crib.accounts.connected()}:
-            await crib.registry.prepare(owner)
+            await crib.registry.prepare(owner, SOURCE_S)
         view = crib.catalog.view(("*",))
         named = view.tools if every else [find(view, name) for name in tools or ()]
         changed = {tool.id: tool for tool in named if tool.changed}

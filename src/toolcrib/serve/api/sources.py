@@ -18,6 +18,7 @@ from toolcrib.serve.managed_sources import ManagedSources, SourceTest
 from toolcrib.serve.source_entry import SHAPES, SourceEntry
 from toolcrib.sources import Source
 from toolcrib.store import WalkFilter
+from toolcrib.tool import Tool
 from toolcrib.types import CODES
 
 DAY_S = 86400.0
@@ -116,9 +117,17 @@ def _form(request: ApiRequest, name: str, source: Source | None, kind: str | Non
     health = None if source is None or source not in registry.sources else source.health_of(None)
     problem = managed.problems.get(name, "")
     status = "disabled" if not enabled else "unavailable" if health is None else health.status
-    tools = sum(len(registry.tools_of(one)) for one in registry.sources if one.name == name)
+    tools = sum(len(_shown(request, one)) for one in registry.sources if one.name == name)
     reason = problem or ("" if health is None or not enabled else health.reason)
     return SourceDetails(name, kind or type(source).__name__, "configured", enabled, status, tools, reason)
+
+
+def _shown(request: ApiRequest, source: Source) -> list[Tool]:
+    """The tools of a source that stand in lists, one of each id where owners have lists of their own."""
+    crib = request.api.crib
+    names = crib.catalog.view(("*",)).names
+    own = (tool for tool in crib.registry.tools_of(source) if names.get(tool.id) is tool)
+    return [tool for tool in own if tool.metadata.get("listed", True)]
 
 
 def _named(request: ApiRequest, name: str) -> ApiReply:
@@ -176,7 +185,7 @@ async def test(request: ApiRequest) -> ApiReply:
     except (ToolFailure, ToolcribError) as error:
         return _tested(SourceTest(ok=False, problem=str(error), tools=[]))
     health = source.health_of(None)
-    tools = [tool.id for tool in request.api.crib.registry.tools_of(source)]
+    tools = [tool.id for tool in _shown(request, source)]
     return _tested(SourceTest(health.status != "unavailable", health.reason, tools))
 
 
