@@ -319,7 +319,8 @@ class Mcp(Source):
 
     def _stand_ins(self, tools: Iterable[Tool]) -> Iterator[Tool]:
         """For owners without an account: what asks them to connect it, when they call a tool whose name they know."""
-        names = {str(tool.metadata["mcp"]["tool"]) for tool in tools if "tool" in tool.metadata.get("mcp", {})}
+        listed = {tool.name for tool in tools if "" in (tool.owners or ())}
+        names = {str(tool.metadata["mcp"]["tool"]) for tool in tools if tool.name not in listed}
         for name in sorted(names):
             known = OfferedTool(name, "Connect your account to use it.", input_schema={"type": "object"}, owners=NOBODY)
             tool = as_tool(self.server, known, trusted=self.trusted, limits=self._limits)

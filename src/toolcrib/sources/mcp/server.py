@@ -89,17 +89,26 @@ class McpClient:
 
     async def tools(self) -> list[OfferedTool]:
         """What it offers; it is asked once, and says by itself when that changes. With the accounts of owners it is
-        what it listed for them: nobody can ask it for nobody.
+        what it lists for them, and for whom it does not know.
 
         Raises:
             ToolFailure: `unavailable`, it cannot be asked.
         """
         if self._tools is None and self.each_owner:
-            self._tools = []
+            await self._ask_as_nobody()
         if self._tools is None:
             async with self._pool.listing() as connection:
                 return connection.listing.tools
         return self._tools
+
+    async def _ask_as_nobody(self) -> None:
+        """Has the server say what it wants of those whom it does not know, and what it lists for them."""
+        with contextlib.suppress(ToolFailure):
+            async with self._pool.listing():
+                pass
+        self._pool.end_of("")
+        if self._tools is None:
+            self._tools = []
 
     @property
     def each_owner(self) -> bool:
