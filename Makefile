@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit browser console pictures generate services check format dist bench bench-durable bench-http bench-mcp bench-gateway conformance conformance-proxy interop adapters first-steps score site soak soak-readers faults mutants requirements clean
+.PHONY: help demo test test-unit browser console pictures generate services check format dist bench bench-quick bench-durable bench-http bench-mcp bench-gateway conformance conformance-proxy interop adapters first-steps score site soak soak-readers faults mutants requirements clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -76,6 +76,9 @@ pictures: $(INSTALLED) browser ## Make the pictures of the console in the docs a
 
 bench: $(BENCH_INSTALLED) ## Run the benchmarks (ARGS go to bench/run.py)
 	$(BIN)/python bench/run.py $(ARGS)
+
+bench-quick: $(BENCH_INSTALLED) ## Compare what is fast with bench/baseline.json in three minutes (ARGS="--only calls durable", "--accept")
+	$(BIN)/python -m bench.quick $(ARGS)
 
 bench-durable: $(BENCH_INSTALLED) ## Run those over PostgreSQL and NATS (ARGS go to bench/cluster.py)
 	$(BIN)/python -m bench.cluster $(ARGS)
