@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rich.console import Console
 
@@ -151,14 +151,14 @@ def main() -> int:
     told, began = Console(stderr=True), time.monotonic()
     RESULTS.mkdir(exist_ok=True)
     now = measure(told, options.only)
-    text = json.dumps(_report(now), indent=2) + "\n"
-    (RESULTS / "quick.json").write_text(text)
-    rows = compare(_baseline(options.baseline), now)
+    before = _baseline(options.baseline)
+    (RESULTS / "quick.json").write_text(_report(now))
+    rows = compare(before, now)
     draw([section(rows, now)])
     worse = [row.name for row in rows if row.is_worse]
     print(f"Worse than the baseline: {'; '.join(worse) or 'nothing'}. It took {time.monotonic() - began:.0f} s.")
     if options.accept:
-        options.baseline.write_text(text)
+        options.baseline.write_text(_report({**before, **now}))
         print(f"{options.baseline.name} holds what was measured now.")
     return 0
 
@@ -184,9 +184,10 @@ def measure(told: Console, parts: tuple[str, ...]) -> Turns:
     return found
 
 
-def _report(now: Turns) -> dict[str, Any]:
-    machine = {"system": platform.platform(), "cores": os.cpu_count(), "python": platform.python_version()}
-    return {"at": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine, "rows": now}
+def _report(now: Turns) -> str:
+    machine = {"cores": os.cpu_count(), "python": platform.python_version()}
+    made = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine, "rows": now}
+    return json.dumps(made, indent=2) + "\n"
 
 
 def _baseline(path: Path) -> Turns:
