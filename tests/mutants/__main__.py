@@ -185,7 +185,7 @@ def unmatched(keys: set[str]) -> list[str]:
     for name in {key.partition(" ")[0] for key in keys}:
         path = SOURCE / name
         source = path.read_bytes() if path.is_file() else b""
-        there |= {fault.key(source) for fault in faults(name, source)}
+        there |= {fault.key(source) for fault in faults(name, source, keys)}
     return sorted(keys - there)
 
 
