@@ -123,8 +123,8 @@ def test_a_server_is_ready_though_an_mcp_server_never_answers(tmp_path: Path) ->
     server = toolcrib(tmp_path, "serve", "--port", "0")
     try:
         said = "".join(until(server, "Ctrl-C stops"))
-        assert "mute" not in said  # nobody waits for it
-        said = "".join(until(server, "mute has not answered"))
+        if "mute has not answered" not in said:  # which may come first where all else takes long
+            said += "".join(until(server, "mute has not answered"))
         assert "did not answer within" not in said  # which comes when its time to start is up
     finally:
         code, said = end(server)

@@ -231,7 +231,7 @@ async def test_a_follower_misses_nothing_while_it_could_not_hear(postgres_url: s
             if number % 20 == 10:
                 await in_thread(execute, postgres_url, CUT)
             await writer.commit(note("s", str(number)))
-        await asyncio.wait_for(following, 30)
+        await asyncio.wait_for(following, 200)
         assert [event.fields["text"] for event in seen] == [str(number) for number in range(200)]
 
 
