@@ -41,9 +41,7 @@ if TYPE_CHECKING:
     from toolcrib.policy.presets import Preset
 
 MakeContext = Callable[[CallRequest, Tool, float, list[str]], Context]
-"""Makes the context of a tool's own checks: of this request and tool, with so many seconds, and a list that takes the
-secrets that they learn.
-"""
+"""Makes the context of a tool's own checks, with so many seconds, and a list that takes the secrets that they learn."""
 
 
 def _bound(request: CallRequest, tool: Tool) -> ToolBound:
@@ -97,10 +95,9 @@ class Admission:
         look = _Look(request, request.arguments, options.label)
         try:
             tool, scope = self._find(request)
-            timeout_s = tool.limits.timeout_s or self._limits.timeout_s
+            look.tool, look.timeout_s = tool, tool.limits.timeout_s or self._limits.timeout_s
             if options.timeout_s is not None or self.preset is not None:
-                timeout_s = self.timeout_s(request, tool)
-            look.tool, look.timeout_s = tool, timeout_s
+                look.timeout_s = self.timeout_s(request, tool)
             self._authorize(request, tool, scope)
             if history is not None and request.problem is None:
                 self._check_approvals(request, tool, history)
@@ -125,7 +122,7 @@ class Admission:
         light = shown is None and options.key is None and not (background or secrets or look.label or options.label)
         plain = light and options is PLAIN and request.origin is TOP and not look.prepared_from
         bounded = tool.serial or tool.upstream is not None or tool.limits.concurrency is not None
-        bound, how = _bound(request, tool) if bounded else None, (timeout_s, background, look.label)
+        bound, how = _bound(request, tool) if bounded else None, (look.timeout_s, background, look.label)
         call = Admitted(request, tool, parsed, verdict, *how, shown, secrets, look.prepared_from, plain, light, bound)
         return clear(call) if plain and new and not self._rated else call
 

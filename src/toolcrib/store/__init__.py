@@ -220,10 +220,9 @@ class LogPosition(NamedTuple):
 class WalkFilter(NamedTuple):
     """Which calls a walk finds, and in which direction it goes.
 
-    `over` says what it goes by: when calls were accepted, or when they ended, once more where one was settled. `tool`
-    is a whole name or the last part of one; `tools` are whole names, one of which it has, `other_tools` are those of
-    which it has none. Among `codes`, "" stands for success. Where one was settled, `codes` are those that it ended with
-    each time.
+    `over` says what it goes by: when calls were accepted, or when they ended, and then also each time that one was
+    settled, with its code of that time. `tool` is a whole name or the last part of one, `tools` and `other_tools` are
+    whole names: one that it has, and those that it has not. Among `codes`, "" stands for success.
     """
 
     over: Literal["accepted", "ended"] = "accepted"
@@ -262,10 +261,7 @@ class Damage(NamedTuple):
 
 
 class LostCalls(NamedTuple):
-    """Calls whose process is gone, and after how many seconds to look again; None where no other process can be.
-
-    `sure` is False while the store cannot tell yet of every worker whether it lives.
-    """
+    """Calls whose process is gone, seconds until another look (None: never), and if the store is sure of all workers."""
 
     rows: list[Row]
     again: float | None

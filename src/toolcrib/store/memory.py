@@ -646,13 +646,9 @@ def _order(mark: LogPosition, where: WalkFilter) -> tuple[float, ...]:
 
 def _fits(row: Row, seq: int, where: WalkFilter) -> bool:
     code = "unknown" if where.over == "ended" and row.done_seq != seq else row.code or ""
-    return (
-        (not where.states or row.state in where.states)
-        and (not where.codes or code in where.codes)
-        and where.tool in (None, row.tool, row.tool.rpartition(".")[2])
-        and (not where.tools or row.tool in where.tools)
-        and row.tool not in where.other_tools
-    )
+    wanted = ((where.states, row.state), (where.codes, code), (where.tools, row.tool))
+    named = where.tool in (None, row.tool, row.tool.rpartition(".")[2]) and row.tool not in where.other_tools
+    return named and all(value in values for values, value in wanted if values)
 
 
 def _kept_out(log: _Log, row: Row, current: Row | None) -> Conflict | None:
