@@ -261,7 +261,7 @@ class Damage(NamedTuple):
 
 
 class LostCalls(NamedTuple):
-    """Calls whose process is gone, seconds until another look (None: never), and if the store is sure of all workers."""
+    """Calls whose process is gone, seconds until another look (None: never), and if all workers are surely known."""
 
     rows: list[Row]
     again: float | None
