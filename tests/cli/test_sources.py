@@ -45,7 +45,7 @@ async def test_sources_of_a_running_server_are_managed_from_the_command_line() -
     crib = Crib()
     async with crib, serving(crib, sources=ManagedSources(crib, SourceRules(programs=True))) as place:
         at = ("--url", place.url)
-        ok = f"one: ok, {len(offers.TOOLS) + 3} tools\n"
+        ok = f"one: ok, {len(offers.TOOLS)} tools\n"
         assert await run("add", "one", *at, "--set", "limits.output_bytes=9000", "--", *LIGHT) == (0, ok)
         code, out = await run("list", *at, "--json")
         rows: Any = {row["name"]: row for row in json.loads(out)}

@@ -260,7 +260,7 @@ async def test_a_call_that_cannot_be_ended_keeps_no_other_from_expiring(
         async def unreadable(*values: Any) -> Any:
             raise ValueError("what a newer version refuses")
 
-        monkeypatch.setattr(broken, "history", unreadable)
+        monkeypatch.setattr(broken, "_history", unreadable)
         await clock.advance(3601)
         assert code(await asyncio.wait_for(whole.result(call.id), SOON_S)) == "timeout"
 

@@ -90,7 +90,7 @@ async def _own(crib: Crib) -> dict[str, Any]:
     await pins._read()
     await keys.load()
     return {
-        "pins": pins._accepted,
+        "pins": {tool: parts for (tool, owner), parts in pins._accepted.items() if owner is None},
         "keys": keys.keys,
         "tombstones": await crib.deleted_sessions(),
     }
